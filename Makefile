@@ -1,0 +1,88 @@
+# The whole workflow in one file. `make demo` and `make test` need nothing but Python >= 3.11 and a C++17 compiler.
+
+PYTHON  ?= python3
+VENV    := .venv
+PY      := $(VENV)/bin/python
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard core/*)
+INSTALL := -m pip install --quiet --disable-pip-version-check
+
+# The papers' data sets are not part of the project; tests that need them skip when SMALLER_DATA is unset.
+ifneq ($(wildcard ../shared/data/.),)
+SMALLER_DATA ?= $(abspath ../shared/data)
+endif
+ifdef SMALLER_DATA
+export SMALLER_DATA
+endif
+
+.PHONY: help setup demo test lint format typecheck sanitize nosimd bench papers docs-check clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- set-up: once, and again when the build configuration or the C++ core changes ----------------------------------
+
+setup: $(VENV)/.ready  ## create .venv and install the package with its development tools
+
+$(VENV)/.ready: $(SOURCES)
+	@echo "setup: installing smaller into $(VENV) (compiles a small C++ core; a few minutes the first time)"
+	$(PYTHON) -m venv $(VENV)
+	$(PY) $(INSTALL) --editable ".[dev]"
+	@touch $@
+
+# ---- use ---------------------------------------------------------------------------------------------------------
+
+demo: setup  ## fit two embedded data sets and show what was learnt
+	@$(PY) examples/demo.py
+
+test: setup  ## run the tests
+	$(PY) -m pytest
+
+# ---- quality -----------------------------------------------------------------------------------------------------
+
+lint: setup  ## ruff: rules and layout
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: setup  ## rewrite Python (and C++, where clang-format is installed) in the house layout
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	@if command -v clang-format >/dev/null; then clang-format -i core/*.hpp core/*.cpp; \
+	 else echo "format: clang-format not found, core/ left as it is"; fi
+
+typecheck: setup  ## mypy --strict
+	$(PY) -m mypy
+
+docs-check: setup  ## run the examples of the docstrings, the README and docs/
+	$(PY) -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs
+
+# ---- the core, built differently ----------------------------------------------------------------------------------
+
+sanitize: DEFINE := SMALLER_SANITIZE=ON
+sanitize: .venv-sanitize/.ready  ## the core's tests under the address and undefined-behaviour sanitizers
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	.venv-sanitize/bin/python -m pytest tests/test_core.py
+
+nosimd: DEFINE := SMALLER_SIMD_CLONES=OFF
+nosimd: .venv-nosimd/.ready  ## core and solver tests with one plain copy of every loop
+	.venv-nosimd/bin/python -m pytest tests/test_core.py tests/test_solvers.py
+
+.venv-%/.ready: $(SOURCES)
+	@echo "$*: installing smaller into .venv-$* with -D$(DEFINE)"
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python $(INSTALL) --editable ".[dev]" --config-settings=build-dir=build/$* \
+	  --config-settings=cmake.define.$(DEFINE) --config-settings=install.strip=false
+	@touch $@
+
+# ---- measurements --------------------------------------------------------------------------------------------------
+
+bench: setup  ## time the solvers against other libraries
+	PYTHON=$(PYTHON) sh benchmarks/compare/environments.sh
+	$(PY) -m benchmarks.compare
+
+papers: setup  ## reproduce the papers' tables (needs SMALLER_DATA)
+	$(PY) -m benchmarks.papers
+
+clean:  ## remove environments, builds and caches
+	rm -rf .venv .venv-sanitize .venv-nosimd build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

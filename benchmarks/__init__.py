@@ -1,0 +1,1 @@
+"""Measurements: the papers' tables, and comparisons with other packages."""

@@ -1,0 +1,66 @@
+"""Measures one library on one problem, in the library's own environment:
+
+python -m benchmarks.compare.worker LIBRARY problem.npz job.json result.json
+
+Climbs the library's ladder of tolerances, each rung from a cold start, and writes after every rung.
+"""
+
+import json
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from .libraries import LADDER, LIBRARIES, Library, Timed
+from .problems import Problem
+from .referee import judge
+
+ENOUGH = 1e-7  # relative suboptimality (or gap) beyond which no finer tolerance is tried
+REPEATS, REPEAT_SECONDS = 5, 1.0
+
+
+def timed(solve, tol: float) -> Timed:
+    """Minimum over several runs; slow solvers run once."""
+    cpu, wall, began = [], [], time.perf_counter()
+    while not wall or (len(wall) < REPEATS and time.perf_counter() - began < REPEAT_SECONDS):
+        start = time.perf_counter(), time.process_time()
+        result = solve(tol)
+        wall.append(time.perf_counter() - start[0])
+        cpu.append(time.process_time() - start[1])
+        if isinstance(result, Timed):
+            return result
+    return Timed(result, min(cpu), min(wall))
+
+
+def climb(library: Library, problem: Problem, job: dict, out: Path) -> None:
+    """Rung after rung until optimal enough or out of time."""
+    module = import_module(f".libraries.{library.module}", __package__)
+    alphas, best = np.array(job["alphas"]), job["optima"]
+    solve = module.prepare(problem, alphas, job["threads"], library.variant)
+    ladder = getattr(module, "TOLERANCES", LADDER)
+    first = time.perf_counter()
+    solve(ladder[0])  # warm-up: just-in-time compilation, page faults
+    record = {"warm_up": time.perf_counter() - first, "rungs": []}
+    began = time.perf_counter()
+    for tol in ladder:
+        if time.perf_counter() - began > job["limit"]:
+            break
+        pairs, cpu, wall = timed(solve, tol)
+        verdicts = [
+            judge(problem, a, *pair, library.objective) for a, pair in zip(alphas, pairs, strict=True)
+        ]
+        F, D = np.array(verdicts).T
+        nonzero = [int(np.count_nonzero(W.data if sp.issparse(W) else W)) for W, _ in pairs]
+        rung = {"tol": tol, "cpu": cpu, "wall": wall, "F": F.tolist(), "D": D.tolist(), "nonzero": nonzero}
+        record["rungs"].append(rung)
+        out.write_text(json.dumps(record))
+        if np.all(F - (D if best is None else np.array(best)) <= ENOUGH * F):
+            break
+
+
+if __name__ == "__main__":
+    name, data, job, out = sys.argv[1:]
+    climb(LIBRARIES[name], Problem.load(Path(data)), json.loads(Path(job).read_text()), Path(out))

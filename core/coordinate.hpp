@@ -1,0 +1,220 @@
+// Coordinate descent on a quadratic model with an l1-and-ridge penalty.
+//
+//   minimise over w, b:  <g, dw> + <gb, db> + 1/2 sum_i delta_i' (diag(d_i) - u_i u_i') delta_i
+//                        + sum slope |w| + ridge w^2 / 2,          delta = X dw + db,  dw = w - w_at_entry
+//
+// The curvature of a row is diagonal minus rank one, so outputs couple only through s = sum_k u_k delta_k: no
+// K x K blocks, and no exponential, in the loop. While output k is visited the others are constant, hence
+//   r = d_k delta_k - u_k s   changes by   h x_j step,   h = d_k - u_k^2.
+// A free intercept is minimised out exactly with every step: the column x_j acts as x_j - mean_j, mean_j its
+// h-weighted mean, and the common shift of r and delta is carried as one number, so sparse columns stay sparse.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "columns.hpp"
+
+namespace smaller {
+
+inline double soft_threshold(double a, double t) {
+    if (a > t) return a - t;
+    if (a < -t) return a + t;
+    return 0.0;
+}
+
+// Coordinates sorted by output: those of output k are first[k] .. first[k + 1].
+struct Coordinates {
+    const std::int64_t *first;   // (q + 1)
+    const std::int64_t *column;  // (m)
+    const double *gradient;      // (m) at entry
+    const double *slope;         // (m)
+    const double *ridge;         // (m)
+    double *w;                   // (m)
+    double *square;              // (m) curvature x_j' h x_j of the (centred) column; filled on the first call
+    double *mean;                // (m) h-weighted mean; zero without an intercept
+};
+
+struct Model {
+    const double *d;   // (q, n)
+    const double *u;   // (q, n) or null: diagonal
+    double *delta;     // (q, n)
+    double *s;         // (n) or null when u is
+    const double *gb;  // (q) gradient in the intercepts at entry, or null: no intercept
+    double *b;         // (q)
+    std::size_t n, q;
+};
+
+// Where a descent stands, so that it can return to its caller in mid-sweep and go on later.
+struct Progress {
+    std::int64_t output = -1;    // -1: curvatures not yet filled
+    std::int64_t coordinate = 0;
+    std::int64_t sweeps = 0;
+    bool active_only = false;
+    bool done = false;
+    double largest = 0.0;        // largest change of a gradient in this sweep, curvature * |step|
+};
+
+template <class Columns>
+class Descent {
+  public:
+    Descent(const Columns &columns, const Coordinates &at, const Model &model)
+        : X(columns), c(at), model(model), h(model.n), r(model.n), z(model.n) {}
+
+    // Runs until `tol`, `max_sweeps` or about `budget` element visits, whichever comes first.
+    void run(Progress &p, std::int64_t max_sweeps, double tol, double budget) {
+        double visits = 0.0;
+        if (p.output < 0) {
+            for (std::size_t k = 0; k < model.q; ++k) fill_curvatures(k);
+            p.output = 0;
+            p.coordinate = c.first[0];
+        }
+        while (!p.done) {
+            while (p.output < std::int64_t(model.q)) {
+                visits += visit_output(std::size_t(p.output), p, budget - visits);
+                if (p.coordinate < c.first[p.output + 1]) return;  // budget spent inside this output
+                p.output += 1;
+                if (visits > budget && p.output < std::int64_t(model.q)) return;
+            }
+            end_of_sweep(p, max_sweeps, tol);
+            if (visits > budget) return;
+        }
+    }
+
+  private:
+    const Columns &X;
+    const Coordinates &c;
+    const Model &model;
+    std::vector<double> h, r, z;
+
+    void load_curvature(std::size_t k) {
+        const double *d = model.d + k * model.n;
+        const double *u = model.u ? model.u + k * model.n : nullptr;
+        if (u)
+            for (std::size_t i = 0; i < model.n; ++i) h[i] = d[i] - u[i] * u[i];
+        else
+            std::copy(d, d + model.n, h.begin());
+    }
+
+    double total_curvature() const {
+        double total = 0.0;
+        for (double value : h) total += value;
+        return total;
+    }
+
+    void fill_curvatures(std::size_t k) {
+        if (c.first[k] == c.first[k + 1]) return;
+        load_curvature(k);
+        const double total = model.gb ? total_curvature() : 0.0;
+        for (std::int64_t m = c.first[k]; m < c.first[k + 1]; ++m) {
+            const Moments raw = X.moments(c.column[m], h.data(), 0.0, total);
+            c.mean[m] = total > 0.0 ? raw.linear / total : 0.0;
+            // Two passes, so that a column far from zero keeps its digits. What rounding leaves of a constant
+            // column is no curvature.
+            const double square = total > 0.0 ? X.moments(c.column[m], h.data(), c.mean[m], total).square : raw.square;
+            c.square[m] = square > 1e-24 * raw.square ? square : 0.0;
+        }
+    }
+
+    double visit_output(std::size_t k, Progress &p, double budget) {
+        const std::size_t n = model.n;
+        const double *d = model.d + k * n;
+        const double *u = model.u ? model.u + k * n : nullptr;
+        double *delta = model.delta + k * n;
+        load_curvature(k);
+        double imbalance = 0.0, total = 0.0;
+        for (std::size_t i = 0; i < n; ++i) {
+            r[i] = u ? d[i] * delta[i] - u[i] * model.s[i] : d[i] * delta[i];
+            imbalance += r[i];
+            total += h[i];
+            z[i] = 0.0;
+        }
+        double shift = 0.0;  // of the intercept; r stands for r + shift h
+        if (model.gb && total > 0.0) shift = -(model.gb[k] + imbalance) / total;
+
+        double visits = double(4 * n);
+        std::int64_t m = p.coordinate;
+        for (; m < c.first[k + 1] && visits <= budget; ++m) {
+            if (p.active_only && c.w[m] == 0.0) continue;
+            visits += double(step(m, total, shift, p));
+        }
+        p.coordinate = m;
+
+        for (std::size_t i = 0; i < n; ++i) {
+            const double move = z[i] + shift;
+            delta[i] += move;
+            if (u) model.s[i] += u[i] * move;
+        }
+        if (model.gb) model.b[k] += shift;
+        return visits;
+    }
+
+    std::size_t step(std::int64_t m, double total, double &shift, Progress &p) {
+        const std::int64_t j = c.column[m];
+        const double curvature = c.square[m] + c.ridge[m];
+        const double old = c.w[m];
+        double target = 0.0;
+        if (c.square[m] > 0.0) {
+            const double gradient = c.gradient[m] + X.dot(j, r.data()) + shift * c.mean[m] * total;
+            target = soft_threshold(old * c.square[m] - gradient, c.slope[m]) / curvature;
+        } else if (c.slope[m] == 0.0 && c.ridge[m] == 0.0) {
+            target = old;  // a zero or constant column without a penalty: any weight is as good
+        }
+        const double change = target - old;
+        std::size_t visits = X.size(j);
+        if (change != 0.0) {
+            c.w[m] = target;
+            X.advance(j, h.data(), change, r.data(), z.data());
+            shift -= change * c.mean[m];
+            p.largest = std::max(p.largest, std::fabs(change) * curvature);
+            visits *= 3;
+        }
+        return visits;
+    }
+
+    void end_of_sweep(Progress &p, std::int64_t max_sweeps, double tol) const {
+        const bool settled = p.largest <= tol;
+        p.sweeps += 1;
+        if (p.sweeps >= max_sweeps || (settled && !p.active_only)) {
+            p.done = true;
+        } else {
+            p.active_only = !settled;  // settled on the nonzeros: look at everything once more
+        }
+        p.largest = 0.0;
+        p.output = 0;
+        p.coordinate = c.first[0];
+    }
+};
+
+// The same descent when the curvature matrix H (m x m, symmetric, contiguous) is at hand: a step costs m, not n.
+// `gradient` is kept up to date in place and is the model's gradient (without the penalty) on return.
+inline std::int64_t descend_gram(const double *H, std::size_t m, double *gradient, const double *slope,
+                                 const double *ridge, double *w, std::int64_t max_sweeps, double tol) {
+    bool active_only = false;
+    std::int64_t sweep = 0;
+    while (sweep < max_sweeps) {
+        double largest = 0.0;
+        for (std::size_t j = 0; j < m; ++j) {
+            const double square = H[j * m + j];
+            if ((active_only && w[j] == 0.0) || !(square > 0.0)) continue;
+            const double target = soft_threshold(w[j] * square - gradient[j], slope[j]) / (square + ridge[j]);
+            const double change = target - w[j];
+            if (change == 0.0) continue;
+            w[j] = target;
+            axpy(H + j * m, change, gradient, m);
+            largest = std::max(largest, std::fabs(change) * (square + ridge[j]));
+        }
+        ++sweep;
+        if (largest <= tol) {
+            if (!active_only) break;
+            active_only = false;
+        } else {
+            active_only = true;
+        }
+    }
+    return sweep;
+}
+
+}  // namespace smaller

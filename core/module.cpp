@@ -1,0 +1,141 @@
+// Python bindings: arrays in, arrays out, the interpreter released while the loops run.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <optional>
+#include <nanobind/stl/optional.h>
+
+#include "coordinate.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Strided = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+using Index = std::int64_t;
+
+void require(bool condition, const char *message) {
+    if (!condition) throw nb::value_error(message);
+}
+
+// What a descent over any kind of columns works on; see coordinate.hpp for the meaning of each array.
+struct Quadratic {
+    Vector<const Index> first, column;
+    Vector<const double> gradient, slope, ridge;
+    Vector<double> w, square, mean;
+    Matrix<const double> d;
+    std::optional<Matrix<const double>> u;
+    Matrix<double> delta;
+    std::optional<Vector<double>> s;
+    std::optional<Vector<const double>> gb;
+    Vector<double> b;
+    Vector<double> progress;
+
+    void check(std::size_t rows, std::size_t columns) const {
+        const std::size_t q = d.shape(0), n = d.shape(1), m = column.shape(0);
+        require(n == rows, "d must have one column per row of the design");
+        require(first.shape(0) == q + 1 && first(0) == 0 && first(q) == Index(m), "first must run from 0 to m");
+        for (std::size_t k = 0; k < q; ++k) require(first(k) <= first(k + 1), "first must not decrease");
+        for (std::size_t j = 0; j < m; ++j)
+            require(column(j) >= 0 && column(j) < Index(columns), "column index out of range");
+        for (std::size_t size : {gradient.shape(0), slope.shape(0), ridge.shape(0), w.shape(0), square.shape(0), mean.shape(0)})
+            require(size == m, "coordinate arrays must have length m");
+        require(delta.shape(0) == q && delta.shape(1) == n, "delta must be (q, n)");
+        require(!u || (u->shape(0) == q && u->shape(1) == n), "u must be (q, n)");
+        require(bool(u) == bool(s) && (!s || s->shape(0) == n), "s must have length n, and comes with u");
+        require((!gb || gb->shape(0) == q) && b.shape(0) == q, "gb and b must have length q");
+        require(progress.shape(0) == 6, "progress must have length 6");
+    }
+};
+
+template <class Columns>
+bool descend(const Columns &columns, Quadratic &a, Index max_sweeps, double tol, double budget) {
+    const smaller::Coordinates at{a.first.data(), a.column.data(), a.gradient.data(), a.slope.data(),
+                                  a.ridge.data(), a.w.data(),      a.square.data(),   a.mean.data()};
+    const smaller::Model model{a.d.data(),
+                               a.u ? a.u->data() : nullptr,
+                               a.delta.data(),
+                               a.s ? a.s->data() : nullptr,
+                               a.gb ? a.gb->data() : nullptr,
+                               a.b.data(),
+                               a.d.shape(1),
+                               a.d.shape(0)};
+    double *state = a.progress.data();
+    smaller::Progress p{Index(state[0]), Index(state[1]), Index(state[2]), state[3] != 0.0, state[4] != 0.0, state[5]};
+    {
+        nb::gil_scoped_release release;
+        smaller::Descent<Columns>(columns, at, model).run(p, max_sweeps, tol, budget);
+    }
+    state[0] = double(p.output);
+    state[1] = double(p.coordinate);
+    state[2] = double(p.sweeps);
+    state[3] = p.active_only ? 1.0 : 0.0;
+    state[4] = p.done ? 1.0 : 0.0;
+    state[5] = p.largest;
+    return p.done;
+}
+
+#define QUADRATIC_PARAMETERS                                                                                    \
+    Vector<const Index> first, Vector<const Index> column, Vector<const double> gradient,                       \
+        Vector<const double> slope, Vector<const double> ridge, Vector<double> w, Vector<double> square,        \
+        Vector<double> mean, Matrix<const double> d, std::optional<Matrix<const double>> u, Matrix<double> delta, \
+        std::optional<Vector<double>> s, std::optional<Vector<const double>> gb, Vector<double> b,              \
+        Vector<double> progress, Index max_sweeps, double tol, double budget
+#define QUADRATIC_VALUES first, column, gradient, slope, ridge, w, square, mean, d, u, delta, s, gb, b, progress
+// noconvert: a silent copy of an output array would lose the result.
+#define QUADRATIC_NAMES                                                                                         \
+    "first"_a.noconvert(), "column"_a.noconvert(), "gradient"_a.noconvert(), "slope"_a.noconvert(),             \
+        "ridge"_a.noconvert(), "w"_a.noconvert(), "square"_a.noconvert(), "mean"_a.noconvert(),                 \
+        "d"_a.noconvert(), "u"_a.noconvert().none(), "delta"_a.noconvert(), "s"_a.noconvert().none(),           \
+        "gb"_a.noconvert().none(), "b"_a.noconvert(), "progress"_a.noconvert(), "max_sweeps"_a, "tol"_a, "budget"_a
+
+template <class T>
+bool descend_dense(Strided<const T> X, QUADRATIC_PARAMETERS) {
+    require(X.shape(0) <= 1 || X.stride(0) == 1, "X must be stored column by column");
+    Quadratic a{QUADRATIC_VALUES};
+    a.check(X.shape(0), X.shape(1));
+    return descend(smaller::Dense<T>{X.data(), X.stride(1), X.shape(0)}, a, max_sweeps, tol, budget);
+}
+
+template <class T, class I>
+bool descend_csc(Vector<const T> data, Vector<const I> indices, Vector<const I> indptr, QUADRATIC_PARAMETERS) {
+    Quadratic a{QUADRATIC_VALUES};
+    const std::size_t rows = d.shape(1);
+    require(indptr.shape(0) >= 1 && indices.shape(0) == data.shape(0), "data and indices must have one length");
+    a.check(rows, indptr.shape(0) - 1);
+    return descend(smaller::Csc<T, I>{data.data(), indices.data(), indptr.data(), rows}, a, max_sweeps, tol, budget);
+}
+
+Index descend_gram(Matrix<const double> H, Vector<double> gradient, Vector<const double> slope,
+                   Vector<const double> ridge, Vector<double> w, Index max_sweeps, double tol) {
+    const std::size_t m = H.shape(0);
+    require(H.shape(1) == m, "H must be square");
+    for (std::size_t size : {gradient.shape(0), slope.shape(0), ridge.shape(0), w.shape(0)})
+        require(size == m, "coordinate arrays must have length m");
+    nb::gil_scoped_release release;
+    return smaller::descend_gram(H.data(), m, gradient.data(), slope.data(), ridge.data(), w.data(), max_sweeps, tol);
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "Coordinate descent on quadratic models; see core/coordinate.hpp.";
+    m.def("descend", &descend_dense<double>, "X"_a.noconvert(), QUADRATIC_NAMES);
+    m.def("descend", &descend_dense<float>, "X"_a.noconvert(), QUADRATIC_NAMES);
+#define SPARSE(T, I)                                                                                            \
+    m.def("descend_sparse", &descend_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), \
+          QUADRATIC_NAMES);
+    SPARSE(double, std::int32_t)
+    SPARSE(double, std::int64_t)
+    SPARSE(float, std::int32_t)
+    SPARSE(float, std::int64_t)
+#undef SPARSE
+    m.def("descend_gram", &descend_gram, "H"_a.noconvert(), "gradient"_a.noconvert(), "slope"_a.noconvert(),
+          "ridge"_a.noconvert(), "w"_a.noconvert(), "max_sweeps"_a, "tol"_a);
+}

@@ -1,0 +1,213 @@
+"""What all classifiers share: the flow of one fit, and probabilities made in one place.
+
+A final class gives its constructor, its parts (``_parts``) and its search (``_search``); nothing here is overridden
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from smaller.arrays import Array, log_partition
+from smaller.bases import Basis, Linear
+from smaller.bases import Kernel as KernelBasis
+from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress, with_callbacks
+from smaller.kernels import make_kernel
+from smaller.likelihoods import Likelihood, Multinomial
+from smaller.problem import Solution
+from smaller.solvers.driver import Progress
+from smaller.validation import (
+    TrainingData,
+    check_classification_data,
+    check_integer,
+    check_rows,
+    unchanged_on_failure,
+)
+
+__all__ = ["Fitted", "KernelOrLinearClassifier", "feature_names", "warn_unless_converged"]
+
+_log = logging.getLogger("smaller")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a search hands back: weights in the user's units, on a basis."""
+
+    basis: Basis
+    centers: Array | None  # row indices of the kernel centres, None for direct features
+    w: Array  # (d, q)
+    b: Array  # (q,)
+    likelihood: Likelihood
+    solution: Solution
+
+
+def warn_unless_converged(estimator: Any, solution: Solution) -> None:
+    """Warn once, with the status sentence and the certificate, when the tolerance was not met."""
+    if not solution.converged:
+        gap = "" if solution.gap is None else f" (gap {solution.gap:.3g} of a null loss of {solution.scale:.4g})"
+        warnings.warn(
+            f"{type(estimator).__name__} did not converge: {solution.status.value}{gap}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def feature_names(estimator: Any) -> Array:
+    """Return the names seen in fit, or x0, x1, ..."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return np.asarray([f"x{j}" for j in range(estimator.n_features_in_)], dtype=object) if names is None else names
+
+
+class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Interface of the classifiers that work on features or on kernels centred on training rows."""
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    kernel_params: Any
+    n_centers: Any
+    class_weight: Any
+    random_state: Any
+    verbose: Any
+
+    @abstractmethod
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        """Find the weights."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Observation weights >= 0; an integer weight equals repeating the row.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
+        """
+        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
+            data = check_classification_data(self, X, y, sample_weight, self.class_weight)
+            basis, centers = self._basis(data)
+            fitted = self._search(data, basis, centers, self._logged(progress))
+            self._store(data, fitted)
+        warn_unless_converged(self, self.solution_)
+        return self
+
+    def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
+        if self.kernel is None:
+            return Linear(), None
+        kernel = make_kernel(
+            self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+            X=data.X,
+            weight=data.weight,
+        )
+        X = data.X.tocsr() if hasattr(data.X, "tocsr") else data.X
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        if precomputed and X.shape[0] != X.shape[1]:
+            raise ValueError(f"X must be a square kernel matrix when kernel='precomputed', got shape {X.shape}.")
+        rows = np.arange(X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
+        if self.n_centers is not None:
+            count = check_integer("n_centers", self.n_centers, least=1)
+            if count < len(rows):
+                rows = np.sort(np.random.default_rng(_seed(self.random_state)).choice(rows, count, replace=False))
+        return KernelBasis(kernel, rows if precomputed else X[rows]), rows
+
+    def _logged(self, progress: Progress | None) -> Progress | None:
+        if not self.verbose:
+            return progress
+
+        def log(iteration: int, certificate: Any) -> bool | None:
+            _log.info(
+                "%s: iteration %d, objective %.10g, violation %.3g, gap %s",
+                type(self).__name__,
+                iteration,
+                certificate.objective,
+                certificate.violation,
+                certificate.gap,
+            )
+            return None if progress is None else progress(iteration, certificate)
+
+        return log
+
+    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+        for name in ("coef_", "active_features_", "support_", "support_vectors_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        self.classes_ = data.classes
+        self.intercept_ = _all_outputs(fitted.b[None, :], fitted.likelihood)[0]
+        self.solution_ = fitted.solution
+        self.n_iter_ = max(1, fitted.solution.n_iter)
+        self._likelihood = fitted.likelihood
+        used = np.flatnonzero(fitted.w.any(axis=1))
+        if fitted.centers is None:
+            self._basis_ = fitted.basis
+            self.coef_ = np.ascontiguousarray(_all_outputs(fitted.w, fitted.likelihood).T)
+            self.active_features_ = used
+            return
+        self._basis_ = fitted.basis.take(used)
+        self.support_ = fitted.centers[used]
+        self.support_vectors_ = self._basis_.centers  # type: ignore[attr-defined]
+        self.dual_coef_ = np.ascontiguousarray(_all_outputs(fitted.w[used], fitted.likelihood).T)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the linear predictor: (n,) for two classes, else (n, n_classes)."""
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        weights = self.coef_ if hasattr(self, "coef_") else self.dual_coef_
+        eta = np.ascontiguousarray(self._basis_.expand(X).forward(weights.T)) + self.intercept_
+        return eta[:, 0] if eta.shape[1] == 1 else eta
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities (n, n_classes), in the order of ``classes_``."""
+        eta = self.decision_function(X)
+        P = Multinomial(len(self.classes_)).predict(eta[:, None] if eta.ndim == 1 else eta)
+        return P / P.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of the class probabilities, finite wherever the linear predictor is."""
+        eta = self.decision_function(X)
+        if eta.ndim == 1:
+            eta = np.column_stack([np.zeros_like(eta), eta])
+        return eta - log_partition(eta, pinned=False)[0][:, None]
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class of every row."""
+        eta = self.decision_function(X)
+        return self.classes_[(eta > 0).astype(int) if eta.ndim == 1 else eta.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel is None or not callable(self.kernel)
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+
+def _all_outputs(w: Array, likelihood: Likelihood) -> Array:
+    """Append the pinned class of reference coding, so that every class has its column."""
+    if w.shape[1] == 1 or likelihood.shift_invariant:
+        return w
+    return np.column_stack([w, np.zeros(w.shape[0])])
+
+
+def _seed(random_state: Any) -> Any:
+    return random_state.randint(2**31) if isinstance(random_state, np.random.RandomState) else random_state

@@ -1,0 +1,398 @@
+"""SMLR and RMLR: multinomial logistic regression with a Laplace or a Normal prior (Krishnapuram et al. 2005)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from smaller.arrays import Array
+from smaller.bases import Basis
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names
+from smaller.likelihoods import Multinomial
+from smaller.priors import ElasticNet
+from smaller.problem import Problem
+from smaller.solvers import ALL_SOLVERS, solve
+from smaller.solvers.driver import Progress
+from smaller.validation import (
+    TrainingData,
+    check_choice,
+    check_factors,
+    check_integer,
+    check_number,
+    column_scales,
+)
+
+__all__ = ["RMLR", "SMLR", "Assembly", "assemble"]
+
+
+class Assembly:
+    """A problem in the solver's units and the way back to the user's.
+
+    Extreme columns are scaled by exact powers of two; a penalised intercept is a column of ones at the end.
+    """
+
+    def __init__(self, problem: Problem, scales: Array | None, penalized_intercept: bool) -> None:
+        self.problem = problem
+        self._scales, self._penalized_intercept = scales, penalized_intercept
+
+    def to_user(self, w: Array, b: Array) -> tuple[Array, Array]:
+        if self._penalized_intercept:
+            w, b = w[:-1], w[-1]
+        return (w if self._scales is None else w * self._scales[:, None]), b
+
+    def from_user(self, w: Array, b: Array) -> tuple[Array, Array]:
+        if self._scales is not None:
+            w = w / self._scales[:, None]
+        return (np.vstack([w, b]), 0.0 * b) if self._penalized_intercept else (w, b)
+
+
+def assemble(
+    data: TrainingData,
+    basis: Basis,
+    *,
+    alpha: float,
+    l1_ratio: float,
+    coding: str,
+    fit_intercept: bool,
+    penalize_intercept: bool,
+    factors: Array | None,
+) -> Assembly:
+    """Put likelihood, prior and design together."""
+    likelihood = Multinomial(len(data.classes), coding)
+    scales = column_scales(data.X) if basis_is_linear(basis) else None
+    X = data.X if scales is None else _scale_columns(data.X, scales)
+    design: Any = basis.expand(X)
+    slope: Any = np.asarray(alpha * l1_ratio) if factors is None else alpha * l1_ratio * factors
+    ridge: Any = np.asarray(alpha * (1.0 - l1_ratio)) if factors is None else alpha * (1.0 - l1_ratio) * factors
+    if scales is not None:
+        with np.errstate(over="ignore", under="ignore"):
+            slope = slope * scales[:, None]
+            ridge = np.minimum(ridge * scales[:, None] * scales[:, None], 1e300)
+    penalized = fit_intercept and penalize_intercept
+    if penalized:
+        design = design.with_ones()
+        d = design.shape[1] - 1
+        slope = np.vstack([np.broadcast_to(slope, (d, 1)), [[alpha * l1_ratio]]])
+        ridge = np.vstack([np.broadcast_to(ridge, (d, 1)), [[alpha * (1.0 - l1_ratio)]]])
+    prior = ElasticNet(*(float(part) if part.ndim == 0 else part for part in (slope, ridge)))
+    y = likelihood.encode(data.codes)
+    problem = Problem(design, y, data.weight, likelihood, prior, fit_intercept and not penalized)
+    return Assembly(problem, scales, penalized)
+
+
+def basis_is_linear(basis: Basis) -> bool:
+    """Whether the design holds the features themselves."""
+    return not hasattr(basis, "kernel")
+
+
+def _scale_columns(X: Any, scales: Array) -> Any:
+    if hasattr(X, "tocsc"):
+        X = X.tocsc(copy=True)
+        X.data *= np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
+        return X
+    return np.asfortranarray(X * scales.astype(np.float64))
+
+
+class _MultinomialClassifier(KernelOrLinearClassifier):
+    """Interface: the multinomial likelihood with an elastic-net prior of fixed strength."""
+
+    alpha: Any
+    coding: Any
+    fit_intercept: Any
+    penalize_intercept: Any
+    penalty_factors: Any
+    solver: Any
+    tol: Any
+    max_iter: Any
+    warm_start: Any
+
+    def _l1_ratio(self) -> float:
+        raise NotImplementedError
+
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        if self.penalty_factors is not None and centers is not None:
+            raise ValueError("penalty_factors belong to features: leave them out when a kernel is used.")
+        alpha = check_number("alpha", self.alpha, least=0.0)
+        tol = check_number("tol", self.tol, least=0.0, open_left=True)
+        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        method = check_choice("solver", self.solver, ("auto", *ALL_SOLVERS))
+        assembly = assemble(
+            data,
+            basis,
+            alpha=alpha,
+            l1_ratio=self._l1_ratio(),
+            coding=check_choice("coding", self.coding, ("symmetric", "reference")),
+            fit_intercept=bool(self.fit_intercept),
+            penalize_intercept=bool(self.penalize_intercept),
+            factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
+        )
+        start = self._warm(data, basis, assembly) if self.warm_start else None
+        solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)
+        w, b = assembly.to_user(solution.w, solution.b)
+        if centers is None and assembly.problem.design.shape[1] > 0:
+            solution = replace(solution, w=w, b=b)
+        return Fitted(basis, centers, w, b, assembly.problem.likelihood, solution)
+
+    def _warm(self, data: TrainingData, basis: Basis, assembly: Assembly) -> Any:
+        """Return the earlier weights as a start, where they still apply (footnote 7: common centres keep theirs)."""
+        q = assembly.problem.likelihood.n_outputs
+        if not hasattr(self, "classes_") or not np.array_equal(self.classes_, data.classes):
+            return None
+        b = self.intercept_[:q]
+        if basis_is_linear(basis):
+            if not hasattr(self, "coef_") or self.coef_.shape[1] != data.X.shape[1]:
+                return None
+            w = self.coef_[:q].T.copy()
+        elif hasattr(self, "dual_coef_") and type(self.support_vectors_) is type(basis.centers):  # type: ignore[attr-defined]
+            w = _carry_over(self.support_vectors_, self.dual_coef_[:q].T, basis.centers)  # type: ignore[attr-defined]
+        else:
+            return None
+        w, b = assembly.from_user(w, b)
+        return assembly.problem.at(np.asarray(w, dtype=np.float64), np.asarray(b, dtype=np.float64))
+
+    def to_frame(self) -> Any:
+        """Return the chosen features with their weight for every class as a pandas DataFrame, largest first.
+
+        Two classes have one column, the weight in favour of ``classes_[1]``.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: install it, or read coef_ and active_features_.") from error
+        coef = self.coef_[:, self.active_features_]
+        order = np.argsort(-np.abs(coef).max(axis=0), kind="stable") if coef.size else np.arange(0)
+        classes = self.classes_[1:] if len(coef) == 1 else self.classes_
+        names = feature_names(self)[self.active_features_][order]
+        return pd.DataFrame(coef[:, order].T, index=pd.Index(names, name="feature"), columns=classes)
+
+
+def _carry_over(old_centers: Any, old_weights: Array, centers: Any) -> Array:
+    """Give every centre the weight it had before; new ones start at zero."""
+    w = np.zeros((centers.shape[0], old_weights.shape[1]))
+    known = {_key(old_centers, i): i for i in range(old_centers.shape[0])}
+    for j in range(centers.shape[0]):
+        i = known.pop(_key(centers, j), None)
+        if i is not None:
+            w[j] = old_weights[i]
+    return w
+
+
+def _key(centers: Any, i: int) -> bytes:
+    row = centers[i : i + 1]
+    return bytes(row.toarray().tobytes()) if hasattr(row, "toarray") else bytes(np.ascontiguousarray(row).tobytes())
+
+
+class SMLR(_MultinomialClassifier):
+    """Sparse multinomial logistic regression: few features or few kernels, exact and certified.
+
+    ``alpha`` multiplies the penalty against the **sum** of log-losses (not the mean, as in Lasso)::
+
+        sum_i c_i log-loss(y_i, X_i w + b) + alpha * (l1_ratio * |w|_1 + (1 - l1_ratio)/2 * |w|_2^2)
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength of the penalty, the papers' lambda; ``C = 1/alpha`` in scikit-learn, ``alpha/n`` in glmnet.
+    l1_ratio : float in [0, 1], default=1.0
+        1 is the Laplace prior of the paper; below 1 correlated features share their weight.
+    kernel : {"rbf", "poly", "linear", "precomputed"}, callable or None, default=None
+        None uses the features; otherwise every training row is the centre of a kernel column.
+    gamma : float, "scale" or "auto", default="scale"
+        Kernel coefficient, as in :class:`sklearn.svm.SVC` ("scale" uses the weighted variance).
+    degree, coef0 : int, float
+        Of the polynomial kernel.
+    kernel_params : dict, default=None
+        Keyword arguments of a callable kernel.
+    n_centers : int, default=None
+        Use a random subset of the training rows as centres.
+    coding : {"symmetric", "reference"}, default="symmetric"
+        With more than two classes: one weight vector per class, or the last class pinned to zero (the 2005 paper; the
+        optimum then depends on which class is last).
+    fit_intercept : bool, default=True
+        An intercept per class, unpenalised.
+    penalize_intercept : bool, default=False
+        Penalise the intercept like a weight, as the papers' column of ones.
+    penalty_factors : array-like of shape (n_features,), default=None
+        Multiply the penalty of each feature; 0 keeps a feature (age, batch) unpenalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    solver : {"auto", "coordinate", "newton", "proximal", "block", "componentwise"}, default="auto"
+        How the optimum is found; the last two are the 2005 paper's own updates, kept for study.
+    tol : float, default=1e-6
+        The duality gap at the solution is at most ``tol`` times the negative log-likelihood of the model without
+        features.
+    max_iter : int, default=1000
+        Limit on outer iterations.
+    warm_start : bool, default=False
+        Start from the previous solution; with a kernel, centres that are still there keep their weights.
+    random_state : int, RandomState or None, default=None
+        For the choice of ``n_centers``.
+    verbose : int, default=0
+        Log every iteration through the logger "smaller".
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    coef_ : ndarray of shape (1 or n_classes, n_features)
+        Weights; exactly zero for features that are not used. Not there with a kernel.
+    active_features_ : ndarray
+        Indices of the features with a non-zero weight. Not there with a kernel.
+    intercept_ : ndarray of shape (1 or n_classes,)
+        Intercepts.
+    support_, support_vectors_, dual_coef_ : ndarray
+        With a kernel: indices, rows and weights of the centres that are used.
+    solution_ : Solution
+        The certificate: objective, duality gap, violation of the optimality conditions, status, solver.
+    n_iter_ : int
+        Outer iterations.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray
+        Their names, where X had any.
+
+    References
+    ----------
+    Krishnapuram, Carin, Figueiredo, Hartemink (2005). Sparse multinomial logistic regression: fast algorithms and
+    generalization bounds. IEEE PAMI 27(6).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from smaller import SMLR
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SMLR(alpha=10)).fit(X, y)
+    >>> len(model[-1].active_features_)
+    7
+    >>> model[-1].solution_.status.name
+    'CONVERGED'
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 1.0,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        coding: str = "symmetric",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        penalty_factors: Any = None,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.coding = coding
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.penalty_factors = penalty_factors
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _l1_ratio(self) -> float:
+        return check_number("l1_ratio", self.l1_ratio, least=0.0, most=1.0)
+
+
+class RMLR(_MultinomialClassifier):
+    """Ridge multinomial logistic regression: the Normal prior of the 2005 paper, all features kept.
+
+    ``alpha`` multiplies the penalty against the **sum** of log-losses::
+
+        sum_i c_i log-loss(y_i, X_i w + b) + alpha/2 * |w|_2^2
+
+    Two classes have one weight vector; symmetric coding of the same two classes would need twice this ``alpha``.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength of the penalty; ``C = 1/alpha`` in scikit-learn.
+    kernel, gamma, degree, coef0, kernel_params, n_centers
+        As in :class:`SMLR`.
+    coding, fit_intercept, penalize_intercept, penalty_factors, class_weight
+        As in :class:`SMLR`.
+    solver, tol, max_iter, warm_start, random_state, verbose
+        As in :class:`SMLR`; "auto" is Newton's method.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
+        As in :class:`SMLR`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import RMLR
+    >>> X, y = load_iris(return_X_y=True)
+    >>> RMLR(alpha=1.0).fit(X, y).solution_.status.name
+    'CONVERGED'
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        coding: str = "symmetric",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        penalty_factors: Any = None,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.coding = coding
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.penalty_factors = penalty_factors
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _l1_ratio(self) -> float:
+        return 0.0

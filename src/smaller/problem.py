@@ -1,0 +1,239 @@
+"""The sum to be minimised, a point in it, and the proof that a point is good enough.
+
+    F(w, b) = sum_i c_i loss(y_i, eta_i) + penalty(w),      eta = X w + 1 b'
+
+A :class:`Problem` is frozen. Solvers move from :class:`Point` to :class:`Point`; a :class:`Certificate` bounds how
+far a point is from the optimum; a :class:`Solution` is what a user keeps.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from smaller.arrays import Array, array_namespace, from_host, solve_symmetric, to_host
+from smaller.designs import Design
+from smaller.likelihoods import Curvature, Likelihood
+from smaller.priors import ElasticNet, Prior
+
+__all__ = ["Certificate", "Point", "Problem", "Solution", "Status"]
+
+
+class Status(enum.Enum):
+    """How a fit ended; the value is the sentence shown to the user."""
+
+    CONVERGED = "The solution is optimal to the requested tolerance."
+    STATIONARY = "A stationary point was reached; the problem is not convex, so it need not be the global optimum."
+    MAX_ITER = "The iteration limit was reached before the tolerance: raise max_iter or tol."
+    STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale the features."
+    SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
+
+
+@dataclass(frozen=True)
+class Point:
+    """Weights with everything that one evaluation of the loss gives."""
+
+    w: Array  # (d, q)
+    b: Array  # (q,)
+    eta: Array  # (n, q)
+    loss: float
+    residual: Array  # (n, q), gradient of the loss in eta
+    penalty: float
+
+    @property
+    def objective(self) -> float:
+        return self.loss + self.penalty
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """``gap`` bounds the distance of the objective from its minimum; None where there is no dual."""
+
+    objective: float
+    violation: float  # largest violation of the optimality conditions, in units of the gradient
+    gap: float | None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The end of a fit; usable as the start of another."""
+
+    w: Array
+    b: Array
+    objective: float
+    violation: float
+    gap: float | None
+    n_iter: int
+    status: Status
+    solver: str
+    scale: float = 1.0  # negative log-likelihood of the null model: what ``tol`` is relative to
+    history: tuple[float, ...] = field(default=(), repr=False)  # objective after every iteration
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was met."""
+        return self.status in (Status.CONVERGED, Status.STATIONARY)
+
+    @property
+    def n_active(self) -> int:
+        """Number of non-zero weights."""
+        return int(np.count_nonzero(to_host(self.w)))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One likelihood, one prior and one design put together; see the module's formula."""
+
+    design: Design
+    y: Array  # (n, q) targets
+    weight: Array | None
+    likelihood: Likelihood
+    prior: Prior
+    fit_intercept: bool = True
+
+    @property
+    def n_columns(self) -> int:
+        return self.design.shape[1]
+
+    def with_prior(self, prior: Prior) -> Problem:
+        return replace(self, prior=prior)
+
+    def forward(self, w: Array, b: Array) -> Array:
+        eta = self.design.forward(w)
+        eta += b
+        return eta
+
+    def at(self, w: Array, b: Array, eta: Array | None = None) -> Point:
+        """Evaluate at ``(w, b)``; ``eta`` is passed when it is known already."""
+        if eta is None:
+            eta = self.forward(w, b)
+        loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
+        return Point(w, b, eta, loss, residual, self.prior.penalty(w))
+
+    def null(self) -> Point:
+        """Return the model without weights: its loss is the scale of all tolerances."""
+        xp = array_namespace(self.y)
+        q = self.likelihood.n_outputs
+        w = xp.zeros((self.n_columns, q), dtype=xp.float64, device=self.y.device)
+        b = self.likelihood.null(self.y, self.weight)
+        if not self.fit_intercept:
+            b = xp.zeros_like(b)
+        return self.at(w, b, xp.zeros_like(self.y) + b)
+
+    def gradient(self, point: Point) -> Array:
+        """Return the gradient of the loss in w (d, q)."""
+        return self.design.adjoint(point.residual)
+
+    def curvature(self, point: Point, *, bound: bool = False) -> Curvature:
+        return self.likelihood.curvature(point.eta, self.y, self.weight, bound=bound)
+
+    def certify(self, point: Point, G: Array) -> Certificate:
+        """Recompute violation and duality gap at a point whose gradient in w is ``G``.
+
+        The dual point is the residual scaled into the feasible set. Intercepts must balance exactly in the dual;
+        what their Newton solve left over enters the gap as ``|b| |imbalance|``.
+        """
+        xp = array_namespace(G)
+        violation = float(xp.max(self.prior.violation(point.w, G))) if G.size else 0.0
+        imbalance = xp.abs(xp.sum(point.residual, axis=0)) if self.fit_intercept else 0.0 * point.b
+        violation = max(violation, float(xp.max(imbalance)))
+        scale = self.prior.feasible(G)
+        dual = self.likelihood.dual(scale * point.residual, self.y, self.weight)
+        if dual is None or scale == 0.0:
+            return Certificate(point.objective, violation, None)
+        slack = float(xp.sum(imbalance * xp.abs(point.b)))
+        free = self.prior.free(self.n_columns)
+        if len(free):
+            slack += float(xp.sum(xp.abs(G[free] * point.w[free])))
+        gap = point.objective - (dual - self.prior.conjugate(scale * G)) + slack
+        return Certificate(point.objective, violation, max(gap, 0.0))
+
+    def settle(self, point: Point, *, tol: float, max_iter: int = 50) -> Point:
+        """Minimise exactly over the free block: intercepts and columns without a penalty.
+
+        Newton with step halving; without this the dual point is infeasible and the gap cannot close.
+        """
+        free = self.prior.free(self.n_columns)
+        if not self.fit_intercept and len(free) == 0:
+            return point
+        q = self.likelihood.n_outputs
+        block = self.design.take(free) if len(free) else None
+        members = np.append(free, self.n_columns) if self.fit_intercept else free
+        columns, outputs = np.repeat(members, q), np.tile(np.arange(q), len(members))
+        xp = array_namespace(point.w)
+        for _ in range(max_iter):
+            parts = [] if block is None else [xp.reshape(block.adjoint(point.residual), (-1,))]
+            if self.fit_intercept:
+                parts.append(xp.sum(point.residual, axis=0))
+            g = xp.concat(parts) if len(parts) > 1 else parts[0]
+            values = xp.concat([xp.reshape(point.w[free], (-1,)), point.b]) if len(free) else point.b
+            if float(xp.sum(xp.abs(g) * (1.0 + xp.abs(values)))) <= tol:
+                break
+            if block is None:
+                H = self._intercept_hessian(point)
+            else:
+                H = from_host(self.design.gram(self.curvature(point), columns, outputs), point.w)
+            step = solve_symmetric(H, -g)
+            moved = self._free_step(point, block, free, step, float(xp.sum(step * g)))
+            if moved is None:
+                break
+            point = moved
+        return point
+
+    def _intercept_hessian(self, point: Point) -> Array:
+        xp = array_namespace(point.eta)
+        curvature = self.curvature(point)
+        total = xp.sum(curvature.d, axis=0)
+        H = xp.eye(total.shape[0], dtype=total.dtype, device=total.device) * total
+        return H if curvature.u is None else H - xp.matmul(xp.matrix_transpose(curvature.u), curvature.u)
+
+    def _free_step(self, point: Point, block: Design | None, free: Array, step: Array, slope: float) -> Point | None:
+        """Take a Newton step in the free block, halved until the loss falls; None when rounding forbids it."""
+        xp = array_namespace(point.w)
+        q = self.likelihood.n_outputs
+        dw = xp.reshape(step[: len(free) * q], (-1, q))
+        db = step[len(free) * q :] if self.fit_intercept else 0.0 * point.b
+        move = db[None, :] if block is None else block.forward(dw) + db
+        t = 1.0
+        for _ in range(40):
+            eta = point.eta + t * move
+            loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
+            if loss <= point.loss + 1e-4 * t * slope:
+                w = point.w
+                if block is not None:
+                    w = from_host(to_host(w).copy(), w)
+                    w[free] = w[free] + t * dw
+                return Point(w, point.b + t * db, eta, loss, residual, point.penalty)
+            t /= 2.0
+        return None
+
+    def canonical(self, w: Array, b: Array) -> tuple[Array, Array]:
+        """Return the canonical point among equivalent ones (symmetric coding has flat directions)."""
+        if not self.likelihood.shift_invariant:
+            return w, b
+        xp = array_namespace(w)
+        centred = self.prior.center(w)
+        # Keep the shift only where it does not cost anything: rounding must not raise the penalty.
+        if self.prior.penalty(centred) > self.prior.penalty(w) * (1.0 + 1e-12):
+            centred = w
+        return centred, b - xp.mean(b) if self.fit_intercept else b
+
+    def alpha_max(self) -> float:
+        """Return the factor by which the slopes must be multiplied for all penalised weights to be zero.
+
+        The null model here is the optimum of the free block. Infinite when a penalised column has no slope.
+        """
+        if not isinstance(self.prior, ElasticNet):
+            raise TypeError("alpha_max needs a Laplace or elastic-net prior.")
+        xp = array_namespace(self.y)
+        null = self.null()
+        point = self.settle(null, tol=1e-12 * max(null.loss, 1e-300))
+        G = xp.abs(self.gradient(point))
+        slope = xp.zeros_like(G) + self.prior.slope
+        ridge = xp.zeros_like(G) + self.prior.ridge
+        penalised = (slope > 0) | (ridge > 0)
+        ratio = xp.where(penalised, G / xp.where(slope > 0, slope, 1.0 + 0.0 * slope), 0.0 * G)
+        ratio = xp.where(penalised & (slope == 0) & (G > 0), xp.inf + 0.0 * G, ratio)
+        return float(xp.max(ratio)) if ratio.size else 0.0

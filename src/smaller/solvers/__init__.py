@@ -1,0 +1,56 @@
+"""How the sum is lowered for fixed hyper-parameters: one driver, several steppers.
+
+``solve(problem)`` picks by the shape of the problem; ``ALL_SOLVERS`` maps public names to steppers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from smaller.arrays import is_numpy_array, to_host
+from smaller.priors import ElasticNet
+from smaller.problem import Point, Problem, Solution
+from smaller.solvers.coordinate import Coordinate
+from smaller.solvers.driver import Progress, Stepper, drive
+from smaller.solvers.papers import Block, Componentwise
+from smaller.solvers.proximal import Proximal
+from smaller.solvers.reweighted import Reweighted
+
+__all__ = ["ALL_SOLVERS", "choose", "solve"]
+
+ALL_SOLVERS: dict[str, Callable[[], Stepper]] = {
+    "coordinate": Coordinate,
+    "newton": Reweighted,
+    "proximal": Proximal,
+    "block": Block,
+    "componentwise": Componentwise,
+}
+
+
+def choose(problem: Problem) -> str:
+    """Return the name of the solver that suits the problem.
+
+    Smooth penalties: Newton. Sparse ones: coordinate descent on the host, proximal gradients elsewhere.
+    """
+    prior = problem.prior
+    if isinstance(prior, ElasticNet) and not np.any(to_host(prior.slope) > 0):
+        return "newton"
+    return "coordinate" if is_numpy_array(problem.y) else "proximal"
+
+
+def solve(
+    problem: Problem,
+    method: str = "auto",
+    *,
+    start: Solution | Point | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    progress: Progress | None = None,
+) -> Solution:
+    """Minimise a convex problem to a duality gap of ``tol`` times the null model's loss."""
+    name = choose(problem) if method == "auto" else method
+    if name not in ALL_SOLVERS:
+        raise ValueError(f"solver must be 'auto' or one of {sorted(ALL_SOLVERS)}, got {method!r}.")
+    return drive(problem, ALL_SOLVERS[name](), start, tol=tol, max_iter=max_iter, progress=progress)

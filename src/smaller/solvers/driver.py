@@ -1,0 +1,151 @@
+"""The one outer loop: free block, certificate, budget. What happens between two certificates is the stepper's.
+
+A *stepper* lowers the objective from one point to the next and knows nothing about stopping; the driver knows nothing
+about how the objective is lowered. Control returns to Python between steps, so Ctrl-C and callbacks work everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from smaller.arrays import Array, array_namespace
+from smaller.problem import Certificate, Point, Problem, Solution, Status
+
+__all__ = ["Progress", "Stepper", "drive", "line_search"]
+
+_log = logging.getLogger("smaller")
+
+# Called after every certificate with (iteration, certificate); returning True stops the fit.
+Progress = Callable[[int, Certificate], bool | None]
+
+_PATIENCE = 5  # iterations without any progress before rounding is blamed
+
+
+class Stepper(Protocol):
+    """Contract of a solver's step."""
+
+    name: str
+
+    def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
+        """Return a point that is no worse; ``G`` is the gradient in w, ``aim`` the objective's allowed excess."""
+
+
+def drive(
+    problem: Problem,
+    stepper: Stepper,
+    start: Solution | Point | None = None,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    progress: Progress | None = None,
+) -> Solution:
+    """Minimise ``problem`` until the gap is at most ``tol`` times the null model's loss.
+
+    Without a dual (probit) the largest violation relative to the null model's gradient takes the gap's place.
+    """
+    null = problem.null()
+    scale = max(null.loss, 1e-300)
+    aim = tol * scale
+    point = null if start is None else problem.at(start.w, start.b)
+    if point.objective > null.objective:
+        point = null
+    steepest: float | None = None
+    history: list[float] = []
+    stalled, best = 0, (float("inf"), float("inf"))
+    iteration = 0
+    while True:
+        point = problem.settle(point, tol=1e-3 * aim)
+        G = problem.gradient(point)
+        certificate = problem.certify(point, G)
+        history.append(point.objective)
+        _log.debug("%s %d: %s", stepper.name, iteration, certificate)
+        if certificate.gap is None and steepest is None:
+            steepest = _steepest(problem, null)
+        if _separable(problem, point):
+            status = Status.SEPARABLE
+            break
+        if _met(certificate, aim, tol, steepest):
+            status = Status.CONVERGED
+            break
+        if iteration >= max_iter or (progress is not None and progress(iteration, certificate)):
+            status = Status.MAX_ITER
+            break
+        stalled = 0 if _better(certificate, best) else stalled + 1
+        if stalled >= _PATIENCE:
+            status = Status.STALLED
+            break
+        best = min(best[0], certificate.objective), min(best[1], certificate.violation)
+        point = stepper.advance(problem, point, G, certificate, aim)
+        iteration += 1
+    w, b = problem.canonical(point.w, point.b)
+    return Solution(
+        w,
+        b,
+        point.objective,
+        certificate.violation,
+        certificate.gap,
+        iteration,
+        status,
+        stepper.name,
+        scale,
+        tuple(history),
+    )
+
+
+def line_search(
+    problem: Problem,
+    point: Point,
+    delta: Array,
+    db: Array,
+    move: Callable[[float], tuple[Callable[[], Array], float]],
+) -> Point | None:
+    """Armijo backtracking on eta alone: every trial costs O(n q), never a product with the design.
+
+    ``delta`` is the full step in eta, ``db`` in the intercepts; ``move(t)`` returns a function that makes the weights
+    after a fraction t of the step, and the change of their penalty (a sum of differences, since a difference of sums
+    would drown in rounding near the optimum). Returns None when no fraction lowers the objective.
+    """
+    xp = array_namespace(delta)
+    slope = float(xp.sum(point.residual * delta)) + move(1.0)[1]
+    if not slope < 0.0:
+        return None
+    t = 1.0
+    for _ in range(40):
+        make, change = move(t)
+        eta = point.eta + t * delta
+        loss, residual = problem.likelihood.evaluate(eta, problem.y, problem.weight)
+        # A step that promises less than the objective can resolve is taken on the model's word.
+        unresolved = t == 1.0 and -slope <= 1e-12 * abs(point.objective)
+        if unresolved or (loss - point.loss) + change <= 1e-4 * t * slope:
+            return Point(make(), point.b + t * db, eta, loss, residual, point.penalty + change)
+        t /= 2.0
+    return None
+
+
+def _met(certificate: Certificate, aim: float, tol: float, steepest: float | None) -> bool:
+    if certificate.gap is not None:
+        return certificate.gap <= aim
+    return certificate.violation <= tol * (steepest or 1.0)
+
+
+def _steepest(problem: Problem, null: Point) -> float:
+    xp = array_namespace(null.w)
+    G = problem.gradient(null)
+    return float(xp.max(xp.abs(G))) if G.size else 1.0
+
+
+def _better(certificate: Certificate, best: tuple[float, float]) -> bool:
+    """Progress is a lower objective, as far as rounding shows it, or a clearly smaller violation."""
+    objective, violation = best
+    return certificate.objective < objective - 1e-14 * abs(objective) or certificate.violation < 0.9 * violation
+
+
+def _separable(problem: Problem, point: Point) -> bool:
+    """Whether unpenalised weights are running away to infinity: the loss itself vanishes."""
+    if len(problem.prior.free(problem.n_columns)) == 0:
+        return False
+    xp = array_namespace(point.eta)
+    total = float(point.eta.shape[0]) if problem.weight is None else float(xp.sum(problem.weight))
+    return point.loss < 1e-6 * total and problem.likelihood.dual(point.residual, problem.y, problem.weight) is not None

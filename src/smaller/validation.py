@@ -1,0 +1,209 @@
+"""The one place where users' arguments are checked; everything below trusts its input.
+
+Messages name the argument and say what to do. scikit-learn's own checks (and texts) are used wherever they exist.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from smaller.arrays import Array
+
+__all__ = [
+    "TrainingData",
+    "check_choice",
+    "check_classification_data",
+    "check_factors",
+    "check_integer",
+    "check_number",
+    "check_rows",
+    "check_weight",
+    "column_scales",
+    "unchanged_on_failure",
+]
+
+# Columns whose largest entry lies outside this range are brought to order 1 by an exact power of two, so that their
+# squares neither overflow nor vanish.
+_SAFE_EXPONENT = 200
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Checked data: X dense (any order) or CSC, class codes, weights folded together."""
+
+    X: Any
+    codes: Array  # (n,) int64, index into classes
+    weight: Array | None  # (n,) or None for ones
+    classes: Array  # (K,) labels
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Restore the estimator's attributes if the body raises (Ctrl-C included): nothing is ever half-fitted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        # scikit-learn keeps the state of running callbacks on the estimator and still needs it to close them.
+        running = {name: value for name, value in vars(estimator).items() if name.startswith(("_callback", "_skl"))}
+        vars(estimator).clear()
+        vars(estimator).update(before | running)
+        raise
+
+
+def check_number(
+    name: str, value: Any, *, least: float = -math.inf, most: float = math.inf, open_left: bool = False
+) -> float:
+    """Return ``value`` as a finite float inside the range."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    number = float(value)
+    inside = least <= number <= most and not (open_left and number == least)
+    if not math.isfinite(number) or not inside:
+        lower = f"{'>' if open_left else '>='} {least:g}" if math.isfinite(least) else ""
+        upper = f"<= {most:g}" if math.isfinite(most) else ""
+        bounds = " and ".join(part for part in (lower, upper) if part) or "finite"
+        raise ValueError(f"{name} must be a finite number {bounds}, got {value!r}.")
+    return number
+
+
+def check_integer(name: str, value: Any, *, least: int = 0) -> int:
+    """Return ``value`` as an int not below ``least``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of the strings."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}.")
+    return value
+
+
+def check_weight(weight: Any, n: int) -> Array | None:
+    """Return observation weights as float64 (n,), or None for ones."""
+    if weight is None:
+        return None
+    if isinstance(weight, Real):
+        weight = np.full(n, float(weight))
+    weight = check_array(
+        weight,
+        ensure_2d=False,
+        allow_nd=False,
+        dtype=np.float64,
+        input_name="sample_weight",
+        ensure_min_samples=0,
+    )
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n,)}!")
+    if (weight < 0).any():
+        raise ValueError("Negative values in data passed to `sample_weight`: weights must be >= 0.")
+    if not weight.any():
+        raise ValueError("sample_weight is all zeros: at least two classes need a row with a positive weight.")
+    if not np.isfinite(weight.sum()):
+        raise ValueError("sample_weight is too large to be summed: divide it by its mean.")
+    return None if (weight == 1.0).all() else weight
+
+
+def check_classification_data(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    *,
+    sparse_formats: Any = ("csc", "csr"),
+) -> TrainingData:
+    """Check training data of a classifier; classes without any weight are as if absent."""
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        accept_sparse=sparse_formats,
+        dtype=[np.float64, np.float32],
+        multi_output=False,
+        accept_large_sparse=True,
+    )
+    check_classification_targets(y)
+    y = column_or_1d(y, warn=True)
+    weight = check_weight(sample_weight, X.shape[0])
+    present = y if weight is None else y[weight > 0]
+    classes = np.unique(present)
+    if len(classes) < 2:
+        raise ValueError(
+            f"This solver needs samples of at least 2 classes in the data, but the data contains only one class: "
+            f"{classes[0]!r}. ({type(estimator).__name__} cannot learn from one class.)"
+        )
+    codes = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1).astype(np.int64)
+    if class_weight is not None:
+        weight = _with_class_weight(class_weight, classes, y, codes, weight)
+    return TrainingData(X, codes, weight, classes)
+
+
+def _with_class_weight(class_weight: Any, classes: Array, y: Array, codes: Array, weight: Array | None) -> Array:
+    weight = np.ones(len(codes)) if weight is None else weight
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # Weighted counts, so that a weight still equals a repetition.
+        totals = np.bincount(codes, weight, minlength=len(classes))
+        factors = weight.sum() / (len(classes) * totals)
+    else:
+        factors = compute_class_weight(class_weight, classes=classes, y=y[np.isin(y, classes)])
+    if not np.isfinite(factors).all() or (factors < 0).any():
+        raise ValueError("class_weight must hold finite values >= 0.")
+    weight = weight * factors[codes]
+    if len(np.unique(codes[weight > 0])) < len(classes):
+        raise ValueError("class_weight leaves a class without any weight: remove its rows from the data instead.")
+    return weight
+
+
+def check_rows(estimator: Any, X: Any) -> Any:
+    """Check data to predict for."""
+    return validate_data(
+        estimator,
+        X,
+        reset=False,
+        accept_sparse=("csr", "csc"),
+        dtype=[np.float64, np.float32],
+        accept_large_sparse=True,
+    )
+
+
+def check_factors(factors: Any, n_features: int) -> Array | None:
+    """Return penalty factors as a column (d, 1), or None for ones."""
+    if factors is None:
+        return None
+    values = check_array(factors, ensure_2d=False, dtype=np.float64, input_name="penalty_factors")
+    if values.shape != (n_features,):
+        raise ValueError(
+            f"penalty_factors must hold one number per feature, {n_features} in all; its shape is {values.shape}."
+        )
+    if (values < 0).any():
+        raise ValueError("penalty_factors must be >= 0 (0 leaves a feature unpenalised).")
+    return values[:, None]
+
+
+def column_scales(X: Any) -> Array | None:
+    """Return exact powers of two (d,) that bring extreme columns to order 1, or None when no column is extreme."""
+    if X.shape[1] == 0:
+        return None
+    if sparse.issparse(X):
+        largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
+    else:
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0))
+    _, exponent = np.frexp(largest.astype(np.float64))
+    extreme = (np.abs(exponent) > _SAFE_EXPONENT) & (largest > 0)
+    return np.where(extreme, np.ldexp(1.0, np.where(extreme, -exponent, 0)), 1.0) if extreme.any() else None

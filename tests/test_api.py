@@ -1,0 +1,99 @@
+"""The public surface: few names, all documented, and an import that stays light."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import smaller
+
+# What outside programs may rely on. A name enters here and in the README together with the object itself.
+CONTRACT = {
+    "SMLR",
+    "SMLRCV",
+    "RMLR",
+    "SBMLR",
+    "SparseRegressor",
+    "SparseProbit",
+    "JCFO",
+    "KLR",
+    "IVM",
+    "smlr_path",
+    "alpha_max",
+    "adjust_priors",
+    "PriorShiftClassifier",
+    "RejectOptionClassifier",
+    "MinimumRiskClassifier",
+    "__version__",
+}
+README = Path(__file__).parents[1] / "README.md"
+OPTIONAL = ["matplotlib", "pandas", "dask", "torch", "typer"]
+
+PUBLIC = sorted(getattr(smaller, "__all__", []))
+OBJECTS = [name for name in PUBLIC if not name.startswith("__")]
+
+
+def methods(cls: type) -> list[str]:
+    """Public methods and properties that the package itself defines on a class."""
+    ours = [base for base in cls.__mro__ if base.__module__.split(".")[0] == "smaller"]
+    members = {name: member for base in ours for name, member in vars(base).items() if name[0] != "_"}
+    return sorted(name for name, m in members.items() if callable(m) or isinstance(m, property))
+
+
+def test_public_names_are_the_contract() -> None:
+    assert PUBLIC, "smaller.__all__ lists the public names"
+    assert len(PUBLIC) == len(set(PUBLIC))
+    assert set(PUBLIC) <= CONTRACT
+
+
+def test_nothing_public_is_left_out_of_all() -> None:
+    visible = {
+        name
+        for name, value in vars(smaller).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert visible <= set(PUBLIC)
+
+
+def test_package_has_a_docstring() -> None:
+    assert smaller.__doc__
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_public_object_has_a_docstring(name: str) -> None:
+    public = getattr(smaller, name)
+    # object.__doc__ and inherited text do not count: ask the object's own dictionary for classes.
+    text = vars(public).get("__doc__") if isinstance(public, type) else public.__doc__
+    assert text
+    assert text.strip()
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_public_methods_have_docstrings(name: str) -> None:
+    public = getattr(smaller, name)
+    if isinstance(public, type):
+        bare = [method for method in methods(public) if not inspect.getdoc(getattr(public, method))]
+        assert bare == []
+    else:
+        assert callable(public)
+
+
+def test_readme_says_what_is_available() -> None:
+    """Rows of the README's table of methods: | `Name`, `name` | ... | available or coming |."""
+    rows = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \|.*\| (available|coming) \|$", README.read_text("utf-8"), re.M
+    )
+    status = {name: word for names, word in rows for name in re.findall(r"\w+", names)}
+    assert set(status) == CONTRACT - {"__version__"}
+    assert {name for name, word in status.items() if word == "available"} == set(OBJECTS)
+
+
+def test_import_loads_no_optional_package() -> None:
+    code = f"import json, sys, smaller; print(json.dumps([m for m in {OPTIONAL} if m in sys.modules]))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == []

@@ -1,0 +1,178 @@
+"""The layer table of docs/architecture.md, enforced: every import of the package is read and judged."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import smaller
+
+ROOT = Path(smaller.__file__).parent
+
+# One line per layer, lowest first. A module imports from lower lines, and in its own line only from its left.
+LAYERS = [
+    ["_core"],
+    ["arrays", "kernels", "designs"],
+    ["likelihoods", "priors", "bases"],
+    ["problem"],
+    ["solvers"],
+    ["searches"],
+    ["validation", "estimators"],
+    ["datasets", "persistence", "plotting", "report", "cli", "distributed", "export"],
+]
+BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another
+SIDE = {"bounds", "decisions"}  # functions on arrays: they see layers 1-2 and are seen from layer 6 on
+
+LAYER = {name: level for level, line in enumerate(LAYERS) for name in line}
+SCIKIT_LEARN_FROM = LAYER["validation"]
+LEAVES = LAYER["datasets"]
+NUMERIC = {"numpy", "scipy", "array_api_compat"}
+
+
+def modules() -> list[str]:
+    """Dotted names of every module of the package, relative to it ("" is the package itself)."""
+    names = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return names
+
+
+def read(module: str) -> tuple[str, bool]:
+    """Source of a module, and whether it is a package (relative imports count from there)."""
+    path = ROOT.joinpath(*module.split(".")) if module else ROOT
+    package = path.is_dir()
+    return (path / "__init__.py" if package else path.with_suffix(".py")).read_text(encoding="utf-8"), package
+
+
+def imported(source: str, module: str, package: bool) -> Iterator[str]:
+    """Absolute dotted names a source imports, wherever the statement stands (functions, TYPE_CHECKING)."""
+    here = ["smaller", *module.split(".")] if module else ["smaller"]
+    base = here if package else here[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parent = base[: len(base) - node.level + 1] if node.level else []
+            origin = ".".join([*parent, *([node.module] if node.module else [])])
+            # `from smaller import priors` imports the module `smaller.priors`.
+            yield from (f"{origin}.{alias.name}" if origin == "smaller" else origin for alias in node.names)
+
+
+def complaints(source: str, module: str, package: bool = False) -> list[str]:
+    """Import statements that break the table, one sentence each."""
+    room = module.split(".")[0]
+    found = []
+    for name in imported(source, module, package):
+        top, *rest = name.split(".")
+        if top == "smaller":
+            other = rest[0] if rest else ""
+            problem = inside(module, room, other)
+        else:
+            problem = outside(room, top)
+        if problem:
+            found.append(f"{module or '__init__'} imports {name}: {problem}")
+    return found
+
+
+def inside(module: str, room: str, other: str) -> str | None:
+    """What is wrong with `room` importing `other`, both of this package."""
+    level, theirs = LAYER.get(room), LAYER.get(other)
+    if other == "_core":
+        return (
+            None
+            if module == "solvers.coordinate"
+            else "only solvers/coordinate.py talks to the compiled core"
+        )
+    if room == "":
+        return "the package itself must not load a leaf" if theirs == LEAVES else None
+    if room == other:
+        return None
+    if other in SIDE:
+        return (
+            None
+            if level is not None and level >= SCIKIT_LEARN_FROM
+            else "only layers 6 and 7 use these functions"
+        )
+    if theirs is None:
+        # The public names of the package itself: for leaves, which stand outside like any user.
+        return None if level == LEAVES else "name the module it comes from, not the package"
+    if room in SIDE:
+        return None if 1 <= theirs <= 2 else "bounds and decisions see layers 1-2 only"
+    assert level is not None
+    if theirs > level:
+        return f"layer {theirs} is above layer {level}"
+    if theirs == level and room in BLIND:
+        return "likelihoods, priors and bases are mutually blind"
+    if theirs == level and LAYERS[level].index(other) > LAYERS[level].index(room):
+        return "in its own layer a module imports only from its left"
+    return None
+
+
+def outside(room: str, top: str) -> str | None:
+    """What is wrong with `room` importing the foreign package `top`."""
+    level = LAYER.get(room, 0)
+    if top in sys.stdlib_module_names or top in NUMERIC or level == LEAVES:
+        return None
+    if top in {"sklearn", "joblib"}:
+        return None if level >= SCIKIT_LEARN_FROM else "scikit-learn enters at layer 6"
+    return "optional packages belong to the leaves"
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name])
+def test_module_has_a_layer(module: str) -> None:
+    room = module.split(".")[0]
+    assert room in LAYER or room in SIDE, f"{room}: give it a line here and in docs/architecture.md"
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda name: name or "__init__")
+def test_imports_respect_the_layers(module: str) -> None:
+    source, package = read(module)
+    assert complaints(source, module, package) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"),
+    [
+        ("priors", "from smaller.likelihoods import Multinomial"),
+        ("priors", "from .bases import Kernel"),
+        ("bases", "def f():\n    import smaller.priors"),
+        ("arrays", "from smaller.kernels import rbf"),
+        ("designs", "from smaller import problem"),
+        ("problem", "from . import solvers"),
+        ("solvers.proximal", "from smaller import _core"),
+        ("solvers.proximal", "from .. import _core"),
+        ("solvers.proximal", "from smaller._core import descend"),
+        ("solvers.driver", "from ..searches.path import path"),
+        ("problem", "import sklearn.utils"),
+        ("searches.path", "from sklearn.base import clone"),
+        ("bounds", "from smaller.problem import Solution"),
+        ("bounds", "import sklearn"),
+        ("solvers.driver", "from smaller.decisions import adjust_priors"),
+        ("estimators.smlr", "import matplotlib.pyplot as plt"),
+        ("estimators.smlr", "from smaller.plotting import plot_path"),
+        ("estimators.smlr", "from smaller import SMLR"),
+        ("", "from smaller.datasets import load"),
+    ],
+)
+def test_a_forbidden_import_is_caught(module: str, statement: str) -> None:
+    assert len(complaints(statement, module, package=module == "")) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"),
+    [
+        ("kernels", "from .arrays import namespace"),
+        ("bases", "from smaller.designs import Dense"),
+        ("problem", "from smaller import priors"),
+        ("solvers.coordinate", "from smaller import _core"),
+        ("solvers.coordinate", "from .driver import drive"),
+        ("estimators.smlr", "from ..decisions import adjust_priors\nfrom sklearn.base import BaseEstimator"),
+        ("cli", "import typer\nfrom smaller import SMLR\nfrom smaller.datasets import load"),
+        ("", "from smaller.estimators.smlr import SMLR"),
+    ],
+)
+def test_a_permitted_import_passes(module: str, statement: str) -> None:
+    assert complaints(statement, module, package=module == "") == []
