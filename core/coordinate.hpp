@@ -111,9 +111,10 @@ class Descent {
         for (std::int64_t m = c.first[k]; m < c.first[k + 1]; ++m) {
             const Moments raw = X.moments(c.column[m], h.data(), 0.0, total);
             c.mean[m] = total > 0.0 ? raw.linear / total : 0.0;
-            // Two passes, so that a column far from zero keeps its digits. What rounding leaves of a constant
-            // column is no curvature.
-            const double square = total > 0.0 ? X.moments(c.column[m], h.data(), c.mean[m], total).square : raw.square;
+            double square = raw.square - c.mean[m] * raw.linear;
+            // A second pass about the mean where the difference cancels, so that a column far from zero keeps its
+            // digits. What rounding then leaves of a constant column is no curvature.
+            if (square < 0.5 * raw.square) square = X.moments(c.column[m], h.data(), c.mean[m], total).square;
             c.square[m] = square > 1e-24 * raw.square ? square : 0.0;
         }
     }

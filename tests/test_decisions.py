@@ -133,9 +133,7 @@ def test_integer_weights_are_copies(drawn, data):
     copies = data.draw(arrays(int, len(P), elements=st.integers(0, 3)))
     assume(copies.sum() > 0)
     weighted = estimate_priors(P, old, sample_weight=copies, max_iter=50)
-    assert_allclose(
-        weighted.priors, estimate_priors(np.repeat(P, copies, 0), old, max_iter=50).priors, atol=1e-10
-    )
+    assert_allclose(weighted.priors, estimate_priors(np.repeat(P, copies, 0), old, max_iter=50).priors, atol=1e-10)
 
 
 def test_a_class_unseen_in_training_is_excluded():
@@ -464,9 +462,7 @@ def test_shift_and_risk_commute(balanced, shifted):
 
 
 def test_adapt_reaches_the_shift_within(balanced, shifted):
-    model = RejectOptionClassifier(MinimumRiskClassifier(PriorShiftClassifier(LogisticRegression()))).fit(
-        *balanced
-    )
+    model = RejectOptionClassifier(MinimumRiskClassifier(PriorShiftClassifier(LogisticRegression()))).fit(*balanced)
     alone = PriorShiftClassifier(LogisticRegression()).fit(*balanced).adapt(shifted[0])
     assert model.adapt(shifted[0]) is model
     assert_array_equal(model.estimator_.estimator_.priors_, alone.priors_)

@@ -47,31 +47,31 @@ def read(module: str) -> tuple[str, bool]:
     return (path / "__init__.py" if package else path.with_suffix(".py")).read_text(encoding="utf-8"), package
 
 
-def imported(source: str, module: str, package: bool) -> Iterator[str]:
-    """Absolute dotted names a source imports, wherever the statement stands (functions, TYPE_CHECKING)."""
+def imported(source: str, module: str, package: bool) -> Iterator[tuple[str, bool]]:
+    """Absolute dotted names a source imports, and whether only when a function is called."""
     here = ["smaller", *module.split(".")] if module else ["smaller"]
     base = here if package else here[:-1]
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    lazy = {inner for function in functions for inner in ast.walk(function)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, node in lazy) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             parent = base[: len(base) - node.level + 1] if node.level else []
             origin = ".".join([*parent, *([node.module] if node.module else [])])
-            # `from smaller import priors` imports the module `smaller.priors`.
-            yield from (f"{origin}.{alias.name}" if origin == "smaller" else origin for alias in node.names)
+            for alias in node.names:
+                # `from smaller import priors` imports the module `smaller.priors`.
+                yield (f"{origin}.{alias.name}" if origin == "smaller" else origin), node in lazy
 
 
 def complaints(source: str, module: str, package: bool = False) -> list[str]:
     """Import statements that break the table, one sentence each."""
     room = module.split(".")[0]
     found = []
-    for name in imported(source, module, package):
+    for name, lazy in imported(source, module, package):
         top, *rest = name.split(".")
-        if top == "smaller":
-            other = rest[0] if rest else ""
-            problem = inside(module, room, other)
-        else:
-            problem = outside(room, top)
+        problem = inside(module, room, rest[0] if rest else "") if top == "smaller" else outside(room, top, lazy)
         if problem:
             found.append(f"{module or '__init__'} imports {name}: {problem}")
     return found
@@ -79,29 +79,20 @@ def complaints(source: str, module: str, package: bool = False) -> list[str]:
 
 def inside(module: str, room: str, other: str) -> str | None:
     """What is wrong with `room` importing `other`, both of this package."""
-    level, theirs = LAYER.get(room), LAYER.get(other)
+    level, theirs = LAYER.get(room, -1), LAYER.get(other)
     if other == "_core":
-        return (
-            None
-            if module == "solvers.coordinate"
-            else "only solvers/coordinate.py talks to the compiled core"
-        )
+        return None if module == "solvers.coordinate" else "only solvers/coordinate.py talks to the compiled core"
     if room == "":
         return "the package itself must not load a leaf" if theirs == LEAVES else None
     if room == other:
         return None
     if other in SIDE:
-        return (
-            None
-            if level is not None and level >= SCIKIT_LEARN_FROM
-            else "only layers 6 and 7 use these functions"
-        )
+        return None if level >= SCIKIT_LEARN_FROM else "only layers 6 and 7 use these functions"
     if theirs is None:
         # The public names of the package itself: for leaves, which stand outside like any user.
         return None if level == LEAVES else "name the module it comes from, not the package"
     if room in SIDE:
         return None if 1 <= theirs <= 2 else "bounds and decisions see layers 1-2 only"
-    assert level is not None
     if theirs > level:
         return f"layer {theirs} is above layer {level}"
     if theirs == level and room in BLIND:
@@ -111,14 +102,14 @@ def inside(module: str, room: str, other: str) -> str | None:
     return None
 
 
-def outside(room: str, top: str) -> str | None:
+def outside(room: str, top: str, lazy: bool) -> str | None:
     """What is wrong with `room` importing the foreign package `top`."""
     level = LAYER.get(room, 0)
     if top in sys.stdlib_module_names or top in NUMERIC or level == LEAVES:
         return None
-    if top in {"sklearn", "joblib"}:
-        return None if level >= SCIKIT_LEARN_FROM else "scikit-learn enters at layer 6"
-    return "optional packages belong to the leaves"
+    if level < SCIKIT_LEARN_FROM:
+        return "scikit-learn enters at layer 6, and nothing but numerical packages before"
+    return None if top == "sklearn" or lazy else "an optional package is imported where it is used"
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if name])
@@ -152,6 +143,7 @@ def test_imports_respect_the_layers(module: str) -> None:
         ("bounds", "import sklearn"),
         ("solvers.driver", "from smaller.decisions import adjust_priors"),
         ("estimators.smlr", "import matplotlib.pyplot as plt"),
+        ("priors", "def f():\n    import pandas"),
         ("estimators.smlr", "from smaller.plotting import plot_path"),
         ("estimators.smlr", "from smaller import SMLR"),
         ("", "from smaller.datasets import load"),
@@ -170,6 +162,7 @@ def test_a_forbidden_import_is_caught(module: str, statement: str) -> None:
         ("solvers.coordinate", "from smaller import _core"),
         ("solvers.coordinate", "from .driver import drive"),
         ("estimators.smlr", "from ..decisions import adjust_priors\nfrom sklearn.base import BaseEstimator"),
+        ("estimators.smlr", "class A:\n    def to_frame(self):\n        import pandas"),
         ("cli", "import typer\nfrom smaller import SMLR\nfrom smaller.datasets import load"),
         ("", "from smaller.estimators.smlr import SMLR"),
     ],

@@ -15,15 +15,16 @@ def names(text: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
-    parser.add_argument("--problems", default=DEFAULT, help="A-F, names of real sets, name/3: every third row; all: every real set")
-    parser.add_argument("--libraries", default=",".join(LIBRARIES))
-    parser.add_argument("--threads", default="1", help="1, 2 or 1,2")
-    parser.add_argument("--fractions", default="0.1", help="of alpha_max")
-    parser.add_argument("--paths", action="store_true", help="100-alpha paths down to the fractions instead of single fits")
-    parser.add_argument("--limit", type=float, default=60, help="seconds for a library on a problem, all tolerances together")
-    parser.add_argument("--refresh", default="", help="libraries to measure again although cached")
-    parser.add_argument("--quick", action="store_true", help="small problems, 10 seconds each")
-    parser.add_argument("--report", action="store_true", help="only write the page from the cache")
+    option = parser.add_argument
+    option("--problems", default=DEFAULT, help="A-F, real sets, NAME/3 for every third row; all: every real set")
+    option("--libraries", default=",".join(LIBRARIES))
+    option("--threads", default="1", help="1, 2 or 1,2")
+    option("--fractions", default="0.1", help="of alpha_max")
+    option("--paths", action="store_true", help="100-alpha paths down to the fractions, not single fits")
+    option("--limit", type=float, default=60, help="seconds for a library on a problem, over all tolerances")
+    option("--refresh", default="", help="libraries to measure again although cached")
+    option("--quick", action="store_true", help="small problems, 10 seconds each")
+    option("--report", action="store_true", help="only write the page from the cache")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
 

@@ -19,7 +19,10 @@ NEWTON_STEPS = 50
 
 @dataclass(frozen=True)
 class Objective:
-    """What a library minimises: `coding` "multinomial" or "one-versus-rest", `intercept` "free", "penalised" or "none"."""
+    """What a library minimises.
+
+    `coding` is "multinomial" or "one-versus-rest", `intercept` is "free", "penalised" or "none".
+    """
 
     coding: str = "multinomial"
     intercept: str = "free"
@@ -27,17 +30,6 @@ class Objective:
     def on(self, problem: Problem) -> "Objective":
         """With two classes all codings are the same single vector."""
         return Objective("binary" if problem.n_classes == 2 else self.coding, self.intercept)
-
-    @property
-    def ours(self) -> bool:
-        return self.coding != "one-versus-rest" and self.intercept == "free"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.coding}, {self.intercept} intercept"
-            if self.intercept != "none"
-            else f"{self.coding}, no intercept"
-        )
 
 
 def targets(y: np.ndarray, coding: str) -> np.ndarray:

@@ -34,9 +34,9 @@ Problems: A two classes, 100 x 5000, correlated blocks; B 10 classes, 500 x 5000
 100000 x 100; D 26 classes, 5000 x 600, 60 latent factors; E 20 classes, 20000 x 50000, sparse word counts;
 F 3 classes, RBF kernel columns 2000 x 2000; others: real sets, standardised, all rows (`/3`: every third row).
 """
-OTHER = """These libraries minimise another function and are judged on that one: skglm's losses are one-versus-rest (equal to
-ours for two classes), liblinear's also penalise the intercept, celer and Snap ML (whose intercept is not returned) fit
-none. Their seconds are not those of the same task.
+OTHER = """These libraries minimise another function and are judged on that one: skglm's losses are one-versus-rest
+(equal to ours for two classes), liblinear's also penalise the intercept, celer and Snap ML (whose intercept is not
+returned) fit none. Their seconds are not those of the same task.
 """
 
 
@@ -142,8 +142,7 @@ def plot(group: dict[Task, dict[str, dict]], file: Path, threads: int) -> None:
 def versions(found: dict) -> str:
     """Measured versions, as the workers reported them."""
     records = [item for group in found.values() for records in group.values() for item in records.items()]
-    seen = {name: record["version"] for name, record in records if "version" in record}
-    return "Versions: " + ", ".join(f"{name} {seen[name]}" for name in LIBRARIES if name in seen) + ".\n"
+    return "Versions: " + ", ".join(sorted({r["version"] for _, r in records if "version" in r})) + ".\n"
 
 
 def sections(found: dict) -> Iterator[str]:

@@ -79,6 +79,7 @@ def interpreter(library: Library) -> str:
 
 def comparable(name: str, n_classes: int) -> list[str]:
     """Libraries that minimise the same function as `name`; with two classes the coding does not matter."""
+
     def kind(library: Library) -> tuple[str, str]:
         return ("binary" if n_classes == 2 else library.objective.coding, library.objective.intercept)
 
@@ -92,7 +93,7 @@ def measure(task: Task, name: str, threads: int, limit: float) -> None:
     if (task.path and not library.path) or facts["d"] * facts["K"] > (library.max_weights or np.inf):
         return
     upper, lower = task.bounds(comparable(name, facts["K"]))
-    known = bool(np.all(upper - lower <= CERTIFIED * upper))
+    known = bool(np.all(np.isfinite(upper)) and np.all(upper - lower <= CERTIFIED * upper))
     job = {"alphas": task.alphas(facts["alpha_max"]).tolist(), "optima": upper.tolist() if known else None}
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text(json.dumps({"rungs": [], "limit": limit}))

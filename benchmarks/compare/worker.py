@@ -8,8 +8,9 @@ Climbs the library's ladder of tolerances, each rung from a cold start, and writ
 import json
 import sys
 import time
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +19,8 @@ from .libraries import LADDER, LIBRARIES, Library, Timed
 from .problems import Problem
 from .referee import judge
 
-ENOUGH = 1e-7  # relative suboptimality (or gap) beyond which no finer tolerance is tried
+# No finer tolerance is tried below this relative suboptimality; while the optimum is unknown, below this gap.
+ENOUGH, ENOUGH_GAP = 1e-7, 1e-9
 REPEATS, REPEAT_SECONDS = 5, 1.0
 
 
@@ -35,29 +37,32 @@ def timed(solve, tol: float) -> Timed:
     return Timed(result, min(cpu), min(wall))
 
 
+def version(module: ModuleType, library: Library) -> str:
+    """What a module says of itself, else its package's metadata."""
+    return module.version() if hasattr(module, "version") else f"{library.package} {metadata.version(library.package)}"
+
+
 def climb(library: Library, problem: Problem, job: dict, out: Path) -> None:
     """Rung after rung until optimal enough or out of time."""
     module = import_module(f".libraries.{library.module}", __package__)
-    alphas, best = np.array(job["alphas"]), job["optima"]
+    alphas, best = np.array(job["alphas"]), job["optima"] and np.array(job["optima"])
     solve = module.prepare(problem, alphas, job["threads"], library.variant)
     ladder = getattr(module, "TOLERANCES", LADDER)
     first = time.perf_counter()
     solve(ladder[0])  # warm-up: just-in-time compilation, page faults
-    record = {"warm_up": time.perf_counter() - first, "rungs": []}
+    record = {"warm_up": time.perf_counter() - first, "version": version(module, library), "rungs": []}
     began = time.perf_counter()
     for tol in ladder:
         if time.perf_counter() - began > job["limit"]:
             break
         pairs, cpu, wall = timed(solve, tol)
-        verdicts = [
-            judge(problem, a, *pair, library.objective) for a, pair in zip(alphas, pairs, strict=True)
-        ]
+        verdicts = [judge(problem, a, *pair, library.objective) for a, pair in zip(alphas, pairs, strict=True)]
         F, D = np.array(verdicts).T
         nonzero = [int(np.count_nonzero(W.data if sp.issparse(W) else W)) for W, _ in pairs]
         rung = {"tol": tol, "cpu": cpu, "wall": wall, "F": F.tolist(), "D": D.tolist(), "nonzero": nonzero}
         record["rungs"].append(rung)
         out.write_text(json.dumps(record))
-        if np.all(F - (D if best is None else np.array(best)) <= ENOUGH * F):
+        if np.all(F - D <= ENOUGH_GAP * F) or (best is not None and np.all(F - best <= ENOUGH * F)):
             break
 
 

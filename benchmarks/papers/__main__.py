@@ -23,9 +23,7 @@ def main() -> int:
     if unknown := [name for name in options.names if name not in known]:
         console.print(f"unknown: {', '.join(unknown)}; known: {', '.join(sorted(known))}", markup=False)
         return 2
-    chosen = [
-        paper for paper in papers if any(selected(paper, table, options.names) for table in paper.tables)
-    ]
+    chosen = [paper for paper in papers if any(selected(paper, table, options.names) for table in paper.tables)]
     if options.list:
         for paper in chosen:
             for table in paper.tables:
@@ -43,9 +41,7 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.papers", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", help="papers or tables, such as smlr or smlr-table2 (default: all)"
-    )
+    parser.add_argument("names", nargs="*", help="papers or tables, such as smlr or smlr-table2 (default: all)")
     parser.add_argument("--quick", action="store_true", help="one seed; the page goes to .cache/papers/quick")
     parser.add_argument("--list", action="store_true", help="list the tables and stop")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: 2)")

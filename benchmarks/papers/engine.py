@@ -195,10 +195,10 @@ def recall(table: Table, experiment: Experiment, row: Row, seed: int) -> Outcome
     return Outcome(**stored["outcome"]) if stored["fingerprint"] == fingerprint(row) else None
 
 
-def store(table: Table, experiment: Experiment, row: Row, seed: int, outcome: Outcome) -> None:
-    path = result_path(table, experiment, row, seed)
+def store(unit: Unit, row: Row, stamp: str, outcome: Outcome) -> None:
+    path = result_path(unit.table, unit.experiment, row, unit.seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"fingerprint": fingerprint(row), "outcome": outcome.__dict__}
+    content = {"fingerprint": stamp, "outcome": outcome.__dict__}
     partial = path.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(content), encoding="utf-8")
     partial.replace(path)
@@ -236,6 +236,7 @@ class Unit:
     table: Table
     experiment: Experiment
     rows: Sequence[Row]
+    stamps: Sequence[str]
     seed: int
 
 
@@ -254,7 +255,7 @@ def pending(paper: Paper, names: Sequence[str], quick: bool, slow: bool) -> list
                     if seed < experiment.n_seeds(row, quick) and recall(table, experiment, row, seed) is None
                 ]
                 if missing:
-                    units.append(Unit(table, experiment, missing, seed))
+                    units.append(Unit(table, experiment, missing, [fingerprint(row) for row in missing], seed))
     return units
 
 
@@ -266,19 +267,15 @@ def selected(paper: Paper, table: Table | Listing, names: Sequence[str]) -> bool
 def run(units: Sequence[Unit], jobs: int) -> Iterator[Unit]:
     """Run units, storing each result as soon as it is there; yields every unit when it is done."""
     # long ones first, so that two workers end together
-    order = sorted(
-        units, key=lambda unit: -len(unit.rows) * datasets.load(unit.experiment.data).data.shape[0]
-    )
-    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        delayed(run_unit)(unit) for unit in order
-    )
+    order = sorted(units, key=lambda unit: -len(unit.rows) * datasets.load(unit.experiment.data).data.shape[0])
+    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(run_unit)(unit) for unit in order)
 
 
 def run_unit(unit: Unit) -> Unit:
     with threadpool_limits(1):
         tasks = list(unit.experiment.tasks(unit.seed))
-        for row in unit.rows:
-            store(unit.table, unit.experiment, row, unit.seed, measure(row, tasks))
+        for row, stamp in zip(unit.rows, unit.stamps, strict=True):
+            store(unit, row, stamp, measure(row, tasks))
     return unit
 
 
@@ -289,9 +286,7 @@ def measure(row: Row, tasks: Sequence[tuple[Task, NDArray[Any]]]) -> Outcome:
         answers = [(row.answer(task), truth) for task, truth in tasks]
     except UnavailableError as error:
         return Outcome({}, [], 0.0, str(error))
-    measures = {
-        key: float(np.mean([answer.measures[key] for answer, _ in answers])) for key in answers[0][0].measures
-    }
+    measures = {key: float(np.mean([answer.measures[key] for answer, _ in answers])) for key in answers[0][0].measures}
     wrong: list[int] = []
     if answers[0][1].dtype.kind == "f":
         measures["mse"] = float(np.mean([np.mean((answer.labels - truth) ** 2) for answer, truth in answers]))
@@ -310,7 +305,5 @@ def measure(row: Row, tasks: Sequence[tuple[Task, NDArray[Any]]]) -> Outcome:
 
 def _entropies(answer: Answer, truth: NDArray[Any]) -> NDArray[np.float64]:
     column = {label: k for k, label in enumerate(answer.classes)}
-    chosen = [
-        row[column[label]] if label in column else 0.0 for row, label in zip(answer.proba, truth, strict=True)
-    ]
+    chosen = [row[column[label]] if label in column else 0.0 for row, label in zip(answer.proba, truth, strict=True)]
     return -np.log(np.maximum(chosen, 1e-12))

@@ -53,11 +53,7 @@ def table_lines(table: Table, quick: bool) -> str:
     for heading in table.measures.values():
         header += [f"{heading}: paper", "ours", "band"]
     header += ["verdict", "p", "seeds", "s per seed"]
-    body = [
-        row_cells(table, experiment, row, quick)
-        for experiment in table.experiments
-        for row in experiment.rows
-    ]
+    body = [row_cells(table, experiment, row, quick) for experiment in table.experiments for row in experiment.rows]
     return markdown(header, body)
 
 

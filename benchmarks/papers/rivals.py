@@ -70,8 +70,8 @@ def lasso(task: Task) -> Answer:
 class _Ridge(LogisticRegression):
     """scikit-learn's ridge in our scale of strength: C = 1 / alpha."""
 
-    def __init__(self, alpha: float = 1.0, warm_start: bool = False) -> None:
-        super().__init__(max_iter=5000, warm_start=warm_start)
+    def __init__(self, alpha: float = 1.0, warm_start: bool = False, tol: float = 1e-4) -> None:
+        super().__init__(max_iter=5000, warm_start=warm_start, tol=tol)
         self.alpha = alpha
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> _Ridge:

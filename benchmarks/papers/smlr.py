@@ -76,17 +76,13 @@ paper's coding; for the one-versus-all SVM, the support vectors of all its machi
 """,
     experiments=[
         Experiment("crabs, given split", "crabs", GivenSplit(), [*CRABS, own_width()], "rbf"),
-        Experiment(
-            "crabs, 20 random splits", "crabs", Realisation(), [CRABS[0], *CRABS[2:]], "rbf", seeds=20
-        ),
+        Experiment("crabs, 20 random splits", "crabs", Realisation(), [CRABS[0], *CRABS[2:]], "rbf", seeds=20),
         Experiment(
             "iris",
             "iris",
             KFold(10),
             [
-                *kernel_rows(
-                    cells(5, 124), cells(10, 37), cells(1, 136), cells(8, 270), errors=Band(high=10)
-                ),
+                *kernel_rows(cells(5, 124), cells(10, 37), cells(1, 136), cells(8, 270), errors=Band(high=10)),
                 own_width(),
             ],
             "rbf",
@@ -96,9 +92,7 @@ paper's coding; for the one-versus-all SVM, the support vectors of all its machi
             "fglass",
             KFold(10),
             [
-                *kernel_rows(
-                    cells(62, 365), cells(61, 74), cells(50, 901), cells(59, 965), errors=Band(high=72)
-                ),
+                *kernel_rows(cells(62, 365), cells(61, 74), cells(50, 901), cells(59, 965), errors=Band(high=72)),
                 own_width(),
             ],
             "rbf",
@@ -107,9 +101,7 @@ paper's coding; for the one-versus-all SVM, the support vectors of all its machi
             "AML/ALL",
             "golub",
             GivenSplit(),
-            kernel_rows(
-                cells(3, 31), cells(5, 3), cells(2, 10), cells(2, 38), errors=Band(2, 4), kept=Band(8, 18)
-            ),
+            kernel_rows(cells(3, 31), cells(5, 3), cells(2, 10), cells(2, 38), errors=Band(2, 4), kept=Band(8, 18)),
             "linear",
         ),
         Experiment(
@@ -219,9 +211,7 @@ def summarise_data() -> tuple[list[str], list[list[object]]]:
         data = datasets.load(name)
         train, test = protocols[name](data, 0)[0]
         found = (len(data.target_names), data.data.shape[1], data.data.shape[0], len(train), len(test))
-        body.append(
-            [name, *(f"{a}" if a == b else f"{a} (paper {b})" for a, b in zip(found, printed, strict=True))]
-        )
+        body.append([name, *(f"{a}" if a == b else f"{a} (paper {b})" for a, b in zip(found, printed, strict=True))])
     return header, body
 
 

@@ -21,6 +21,9 @@ __all__ = ["BLOCK_BYTES", "Csc", "Dense", "Design", "KernelBlocks", "as_design"]
 BLOCK_BYTES = 1 << 24  # size of temporary blocks: large enough for BLAS, small enough for the cache and the memory
 
 
+Coordinates = tuple[Array, Array]  # columns (m,) and outputs (m,)
+
+
 class RowCurvature(Protocol):
     """Per-row Hessians ``diag(d_i) - u_i u_i'`` as likelihoods make them."""
 
@@ -52,8 +55,10 @@ class Design(Protocol):
     def squares(self, h: Array) -> Array:
         """Return ``sum_i h_ik x_ij^2`` (d, q)."""
 
-    def gram(self, curvature: RowCurvature, columns: Array, outputs: Array) -> Array:
-        """Return the Hessian (m, m) between the coordinates ``(columns[a], outputs[a])``."""
+    def gram(
+        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
+    ) -> Array:
+        """Return the Hessian between two sets of coordinates (right = left if None), over some rows only if given."""
 
 
 def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
@@ -62,24 +67,38 @@ def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def _gram(rows_of: Callable[[slice], Array], n: int, curvature: RowCurvature, columns: Array, outputs: Array) -> Array:
-    """Accumulate the Hessian over blocks of rows: two symmetric rank-k products a block, whatever q.
+def _gram(
+    columns_of: Callable[[Any, Array], Array],
+    n: int,
+    curvature: RowCurvature,
+    left: Coordinates,
+    right: Coordinates | None,
+    rows: Array | None,
+) -> Array:
+    """Accumulate a block of the Hessian over blocks of rows: two BLAS-3 products a block, whatever q.
 
-    ``rows_of(block)`` returns the needed columns (one per coordinate) of a block of rows.
+    ``columns_of(rows, columns)`` returns one column per coordinate for a block of rows.
     """
-    m = len(columns)
-    H = np.zeros((m, m))
-    by_output = [np.flatnonzero(outputs == k) for k in range(curvature.d.shape[1])]
-    for rows in _blocks(n, 8 * m):
-        Z = rows_of(rows)
-        # Output by output: sqrt(d) x gives the diagonal part, u x over all coordinates the rank-one part.
-        for k, members in enumerate(by_output):
-            if len(members):
-                part = Z[:, members] * np.sqrt(curvature.d[rows, k])[:, None]
-                H[np.ix_(members, members)] += part.T @ part
+    other = left if right is None else right
+    H = np.zeros((len(left[0]), len(other[0])))
+    outputs = range(curvature.d.shape[1])
+    mine = [np.flatnonzero(left[1] == k) for k in outputs]
+    theirs = mine if right is None else [np.flatnonzero(right[1] == k) for k in outputs]
+    count = n if rows is None else len(rows)
+    for block in _blocks(count, 8 * (len(left[0]) + len(other[0]))):
+        index = block if rows is None else rows[block]
+        A = columns_of(index, left[0])
+        B = A if right is None else columns_of(index, right[0])
+        for k in outputs:
+            if len(mine[k]) and len(theirs[k]):
+                root = np.sqrt(curvature.d[index, k])[:, None]
+                part = A[:, mine[k]] * root
+                # NumPy recognises part.T @ part and does half the work.
+                H[np.ix_(mine[k], theirs[k])] += part.T @ (part if right is None else B[:, theirs[k]] * root)
         if curvature.u is not None:
-            Z *= curvature.u[rows][:, outputs]
-            H -= Z.T @ Z
+            u = curvature.u[index]
+            B = B * u[:, other[1]]
+            H -= (B if right is None else A * u[:, left[1]]).T @ B
     return H
 
 
@@ -104,7 +123,7 @@ class Dense:
         n, d = self.shape
         if len(used) == 0:
             return np.zeros((n, w.shape[1]), order="F")
-        if len(used) == d and not self._narrow:
+        if 2 * len(used) >= d and not self._narrow:  # a copy of the columns in use would cost more than the zeros
             return (w.T @ self.X.T).T  # column-major, as every pass over eta wants it
         total: Any = 0.0
         for block in _blocks(len(used), 8 * n):
@@ -129,16 +148,19 @@ class Dense:
         n, d = self.shape
         return np.concatenate([(self.X[:, block].astype(np.float64) ** 2).T @ h for block in _blocks(d, 8 * n)])
 
-    def gram(self, curvature: RowCurvature, columns: Array, outputs: Array) -> Array:
+    def gram(
+        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
+    ) -> Array:
         n, d = self.shape
-        real = columns < d
 
-        def rows_of(rows: slice) -> Array:
-            Z = np.ones((rows.stop - rows.start, len(columns)))
-            Z[:, real] = self.X[rows][:, columns[real]]
-            return Z
+        def columns_of(index: Any, columns: Array) -> Array:
+            block = self.X[index]
+            A = np.ones((block.shape[0], len(columns)), order="F")
+            real = np.flatnonzero(columns < d)
+            A[:, real] = block[:, columns[real]]
+            return A
 
-        return _gram(rows_of, n, curvature, columns, outputs)
+        return _gram(columns_of, n, curvature, left, right, rows)
 
     def with_ones(self) -> Dense:
         """Return the design with a real column of ones at the end (a penalised intercept)."""
@@ -174,17 +196,21 @@ class Csc:
         squared.data **= 2
         return np.asarray(squared.T @ np.ascontiguousarray(h))
 
-    def gram(self, curvature: RowCurvature, columns: Array, outputs: Array) -> Array:
+    def gram(
+        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
+    ) -> Array:
         n, d = self.shape
-        real = columns < d
-        by_row = self.X[:, columns[real]].tocsr()
+        needed = np.unique(left[0] if right is None else np.concatenate([left[0], right[0]]))
+        by_row = self.X[:, needed[needed < d]].tocsr()
 
-        def rows_of(rows: slice) -> Array:
-            Z = np.ones((rows.stop - rows.start, len(columns)))
-            Z[:, real] = by_row[rows].toarray()
-            return Z
+        def columns_of(index: Any, columns: Array) -> Array:
+            block = by_row[index].toarray()
+            A = np.ones((block.shape[0], len(columns)))
+            real = np.flatnonzero(columns < d)
+            A[:, real] = block[:, np.searchsorted(needed, columns[real])]
+            return A
 
-        return _gram(rows_of, n, curvature, columns, outputs)
+        return _gram(columns_of, n, curvature, left, right, rows)
 
     def with_ones(self) -> Csc:
         """Return the design with a real column of ones at the end (a penalised intercept)."""
@@ -220,12 +246,15 @@ class KernelBlocks:
     def squares(self, h: Array) -> Array:
         return np.concatenate([block.squares(h) for _, block in self._each()])
 
-    def gram(self, curvature: RowCurvature, columns: Array, outputs: Array) -> Array:
-        real = columns[columns < self.shape[1]]
-        distinct, place = np.unique(real, return_inverse=True)
-        inner = np.full(len(columns), len(distinct))
-        inner[columns < self.shape[1]] = place
-        return self.take(distinct).gram(curvature, inner, outputs)
+    def gram(
+        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
+    ) -> Array:
+        needed = np.unique(left[0] if right is None else np.concatenate([left[0], right[0]]))
+        needed = needed[needed < self.shape[1]]
+        # A virtual column of ones sorts behind all real ones, in the small design too.
+        near, far = ((np.searchsorted(needed, side[0]), side[1]) if side else None for side in (left, right))
+        assert near is not None
+        return self.take(needed).gram(curvature, near, far, rows)
 
     def with_ones(self) -> Dense:
         """Return the design, now dense, with a real column of ones at the end (a penalised intercept)."""

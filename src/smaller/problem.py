@@ -174,7 +174,7 @@ class Problem:
             if block is None:
                 H = self._intercept_hessian(point)
             else:
-                H = from_host(self.design.gram(self.curvature(point), columns, outputs), point.w)
+                H = from_host(self.design.gram(self.curvature(point), (columns, outputs)), point.w)
             step = solve_symmetric(H, -g)
             moved = self._free_step(point, block, free, step, float(xp.sum(step * g)))
             if moved is None:

@@ -27,37 +27,40 @@ class Timed(NamedTuple):
     wall: float
 
 
+OURS = Objective()
+SEPARATE = Objective("one-versus-rest")
+PENALISED = Objective("one-versus-rest", "penalised")
+NO_INTERCEPT = Objective("one-versus-rest", "none")
+
+
 @dataclass(frozen=True)
 class Library:
-    """Where a competitor lives and what it minimises."""
+    """Where a competitor lives, the package whose version is reported, and what it minimises."""
 
     module: str
+    package: str
     environment: str = "own"
-    objective: Objective = Objective()
+    objective: Objective = OURS
     variant: str = ""
     path: bool = False
     max_weights: int | None = None
 
 
-SEPARATE = Objective("one-versus-rest")
-PENALISED = Objective("one-versus-rest", "penalised")
-NO_INTERCEPT = Objective("one-versus-rest", "none")
-
 LIBRARIES = {
-    "smaller": Library("smaller", path=True),
-    "glmnet": Library("glmnet", path=True),
-    "adelie": Library("adelie", "numpy1", path=True),
-    "cyanure": Library("cyanure", "peers"),
-    "sklearn-saga": Library("sklearn", "peers", variant="saga"),
-    "sklearn-newton-cd": Library("sklearn", "peers", variant="newton-cd"),
-    "skglm": Library("skglm", "peers", SEPARATE),
-    "liblinear": Library("liblinear", "peers", PENALISED),
-    "snapml": Library("snapml", "peers", NO_INTERCEPT),
-    "celer": Library("celer", "peers", NO_INTERCEPT),
-    "scipy-cg": Library("smoothed", "peers", variant="CG", max_weights=2500),
-    "scipy-bfgs": Library("smoothed", "peers", variant="BFGS", max_weights=2500),
-    "smaller-block": Library("smaller", variant="block", max_weights=2500),
-    "smaller-componentwise": Library("smaller", variant="componentwise", max_weights=2500),
+    "smaller": Library("smaller", "smaller", path=True),
+    "glmnet": Library("glmnet", "glmnet", path=True),
+    "adelie": Library("adelie", "adelie", "numpy1", path=True),
+    "cyanure": Library("cyanure", "cyanure", "peers"),
+    "sklearn-saga": Library("sklearn", "scikit-learn", "peers", variant="saga"),
+    "sklearn-newton-cd": Library("sklearn", "scikit-learn", "peers", variant="newton-cd"),
+    "skglm": Library("skglm", "skglm", "peers", SEPARATE),
+    "liblinear": Library("liblinear", "scikit-learn", "peers", PENALISED),
+    "snapml": Library("snapml", "snapml", "peers", NO_INTERCEPT),
+    "celer": Library("celer", "celer", "peers", NO_INTERCEPT),
+    "scipy-cg": Library("smoothed", "scipy", "peers", variant="CG", max_weights=2500),
+    "scipy-bfgs": Library("smoothed", "scipy", "peers", variant="BFGS", max_weights=2500),
+    "smaller-block": Library("smaller", "smaller", variant="block", max_weights=2500),
+    "smaller-componentwise": Library("smaller", "smaller", variant="componentwise", max_weights=2500),
 }
 
 

@@ -14,6 +14,11 @@ BETA = (("x", "f8"), ("i", "i4"), ("j", "i4"))
 SCRIPT = Path(__file__).with_suffix(".R")
 
 
+def version():
+    question = 'cat("glmnet", as.character(packageVersion("glmnet")))'
+    return subprocess.run(["Rscript", "-e", question], check=True, capture_output=True, text=True).stdout
+
+
 def prepare(problem, alphas, threads, variant):
     X, y = problem
     path = approach(problem, alphas)

@@ -2,8 +2,8 @@
 
 import warnings
 
-from sklearn.exceptions import ConvergenceWarning
 from skglm import SparseLogisticRegression
+from sklearn.exceptions import ConvergenceWarning
 
 from . import one_versus_rest
 
@@ -14,9 +14,7 @@ def prepare(problem, alphas, threads, variant):
 
     def solve(tol):
         def fit(sign):
-            model = SparseLogisticRegression(
-                alpha=alphas[-1] / len(y), tol=tol, max_iter=1000, max_epochs=100_000
-            )
+            model = SparseLogisticRegression(alpha=alphas[-1] / len(y), tol=tol, max_iter=1000, max_epochs=100_000)
             model.fit(X, sign)
             return model.coef_, model.intercept_
 

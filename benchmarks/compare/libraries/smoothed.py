@@ -24,9 +24,7 @@ def prepare(problem, alphas, threads, variant):
 
     def solve(tol):
         start = np.zeros(q * (d + 1))
-        v = minimize(
-            value_and_gradient, start, method=variant, jac=True, options={"gtol": tol, "maxiter": 100_000}
-        ).x
+        v = minimize(value_and_gradient, start, method=variant, jac=True, options={"gtol": tol, "maxiter": 100_000}).x
         return [(v[: q * d].reshape(q, d), v[q * d :])]
 
     return solve

@@ -287,9 +287,7 @@ class PriorShiftClassifier(_DecisionClassifier):
         new = old if self.new_priors is None else check_priors(self.new_priors, K, "new_priors", seen=old > 0)
         return {"train_priors_": old, "priors_": new, "n_iter_": 0}
 
-    def adapt(
-        self, X: Any, *, sample_weight: ArrayLike | None = None, tol: float = 1e-8, max_iter: int = 2000
-    ) -> Self:
+    def adapt(self, X: Any, *, sample_weight: ArrayLike | None = None, tol: float = 1e-8, max_iter: int = 2000) -> Self:
         """Estimate the class priors from unlabelled rows by Saerens' EM, and use them from now on.
 
         Replaces `priors_`, whether they were given or estimated before; `fit` resets them.
@@ -311,9 +309,7 @@ class PriorShiftClassifier(_DecisionClassifier):
             With `priors_` and `n_iter_` set.
         """
         proba = super().predict_proba(X)
-        estimate = estimate_priors(
-            proba, self.train_priors_, sample_weight=sample_weight, tol=tol, max_iter=max_iter
-        )
+        estimate = estimate_priors(proba, self.train_priors_, sample_weight=sample_weight, tol=tol, max_iter=max_iter)
         if not estimate.converged:
             warnings.warn(
                 f"The class priors still moved after {estimate.n_iter} EM iterations. Raise max_iter or tol, "

@@ -1,0 +1,1 @@
+"""What is changed around a solver: the strength, the set of centres, the feature scales."""

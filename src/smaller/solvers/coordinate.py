@@ -23,15 +23,20 @@ import numpy as np
 import smaller._core as _core
 from smaller.arrays import Array, solve_symmetric
 from smaller.designs import Csc, Dense, Design
-from smaller.likelihoods import Curvature
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import line_search
 
 __all__ = ["Coordinate"]
 
 _BUDGET = 1e8  # element visits before control returns to Python, some tens of milliseconds
-_SMALLEST_SET = 64  # coordinates admitted to the first working set
-_NEWTON_STEPS = 8
+_SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
+_NEWTON_STEPS = 10  # between two certificates
+_STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
+_SAMPLE_ROWS = 50  # rows per coordinate in a sampled Hessian
+_BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
+_MOST_SWEEPS = 100  # over the columns, in one model
+_CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
+_LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large to keep
 
 
 @dataclass(frozen=True)
@@ -58,21 +63,40 @@ class Coordinate:
 
     name = "coordinate"
 
+    def __init__(self) -> None:
+        self._hessian: _Snapshot | None = None
+
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""
         ws = _choose(problem, point, G)
         if len(ws.columns) == 0:
             return point
         local = _Local(problem, ws)
+        price = _gram_price(problem.design, len(ws.columns))
+        if price > _LARGEST_PRICE:
+            self._hessian = None
         g = G[ws.columns, ws.outputs]
-        start = float(np.max(ws.violation(point.w[ws.columns, ws.outputs], g)))
+        start = previous = float(np.max(ws.violation(point.w[ws.columns, ws.outputs], g)))
         for _ in range(_NEWTON_STEPS):
-            moved = local.newton(point, g)
-            if moved is None:
+            if self._hessian is None and price <= _CHEAP:
+                self._hessian = _Snapshot(problem, point, len(ws.columns))
+            if self._hessian is None:
+                # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
+                model, done = local.solve_columns(point, g, 0.1 * previous, int(min(max(price, _CHEAP), _MOST_SWEEPS)))
+                if not done and price <= _LARGEST_PRICE:
+                    self._hessian = _Snapshot(problem, point, len(ws.columns))
+            else:
+                model = local.solve_gram(point, self._hessian, g, 0.03 * previous)
+            moved = local.search(point, *model)
+            if moved is None and (self._hessian is None or self._hessian.exact_at(point)):
                 break
-            point = moved
+            point = moved or point
             g = local.gradient(point)
-            if np.max(ws.violation(point.w[ws.columns, ws.outputs], g)) <= 0.1 * start:
+            violation = float(np.max(ws.violation(point.w[ws.columns, ws.outputs], g)))
+            if self._hessian is not None and violation > _STALE * previous:
+                self._hessian = self._hessian.renewed(problem, point)
+            previous = violation
+            if violation <= 0.1 * start:
                 break
         return point
 
@@ -83,7 +107,7 @@ def _choose(problem: Problem, point: Point, G: Array) -> _WorkingSet:
     active = point.w != 0
     active[problem.prior.free(problem.n_columns)] = True
     candidates = np.flatnonzero((violation > 0).ravel() & ~active.ravel())
-    room = max(_SMALLEST_SET, int(active.sum()))
+    room = max(min(problem.design.shape[0] // 2, _LARGEST_START), _SMALLEST_START, int(active.sum()))
     if len(candidates) > room:
         worst = np.argpartition(violation.ravel()[candidates], -room)[-room:]
         candidates = candidates[worst]
@@ -115,41 +139,14 @@ class _Local:
     def gradient(self, point: Point) -> Array:
         return self.design.adjoint(point.residual)[self.index, self.ws.outputs]
 
-    def newton(self, point: Point, g: Array) -> Point | None:
-        """One proximal Newton iteration; None when no step lowers the objective any more."""
+    def solve_columns(self, point: Point, g: Array, tol: float, sweeps: int) -> tuple[tuple[Array, Array, Array], bool]:
+        """Minimise the model at ``point`` with the residual kept up to date.
+
+        Returns (new w, step in eta, step in b) and whether ``tol`` was reached within ``sweeps``.
+        """
         ws, problem = self.ws, self.problem
-        w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
-        violation = float(np.max(ws.violation(w, g)))
-        if violation == 0.0:
-            return None
         curvature = problem.curvature(point)
-        n, m = problem.design.shape[0], len(w)
-        if self._prefers_gram(n, m):
-            new, delta, db = self._solve_gram(point, curvature, w, g, 0.03 * violation)
-        else:
-            new, delta, db = self._solve_columns(point, curvature, w, g, 0.1 * violation)
-
-        def move(t: float) -> tuple[Callable[[], Array], float]:
-            trial = new if t == 1.0 else w + t * (new - w)
-
-            def weights() -> Array:
-                moved = point.w.copy()
-                moved[ws.columns, ws.outputs] = trial
-                return moved
-
-            return weights, ws.penalty_change(w, trial)
-
-        return line_search(problem, point, delta, db, move)
-
-    def _prefers_gram(self, n: int, m: int) -> bool:
-        if isinstance(self.design, Csc):
-            return False
-        return m <= 1500
-
-    def _solve_columns(
-        self, point: Point, curvature: Curvature, w: Array, g: Array, tol: float
-    ) -> tuple[Array, Array, Array]:
-        ws, problem = self.ws, self.problem
+        w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
         n, q = point.eta.shape
         m = len(w)
         delta = np.zeros((q, n))
@@ -172,34 +169,29 @@ class _Local:
             point.residual.sum(axis=0) if problem.fit_intercept else None,
             db,
             progress,
-            100,
+            sweeps,
             tol,
             _BUDGET,
         )
         while not _run(self.design, arguments):
             pass
-        return new, delta.T, db
+        return (new, delta.T, db), progress[2] < sweeps
 
-    def _solve_gram(
-        self, point: Point, curvature: Curvature, w: Array, g: Array, tol: float
-    ) -> tuple[Array, Array, Array]:
+    def solve_gram(self, point: Point, snapshot: _Snapshot, g: Array, tol: float) -> tuple[Array, Array, Array]:
+        """Minimise the model with an explicit Hessian; returns (new w, step in eta, in b)."""
         ws, problem = self.ws, self.problem
+        w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
         m, q = len(w), point.eta.shape[1]
-        columns, outputs = self.index, ws.outputs
-        if problem.fit_intercept:
-            columns = np.append(columns, np.full(q, self.design.shape[1]))
-            outputs = np.append(outputs, np.arange(q))
-        H = self.design.gram(curvature, columns, outputs)
+        H = snapshot.between(problem, ws.columns, ws.outputs)
         db = np.zeros(q)
+        gradient = g.copy()
         if problem.fit_intercept:  # minimise the intercepts out of the model
             gb = point.residual.sum(axis=0)
             across = solve_symmetric(H[m:, m:], np.column_stack([H[m:, :m], gb]))
-            gradient = g - H[:m, m:] @ across[:, m]
-            reduced = np.ascontiguousarray(H[:m, :m] - H[:m, m:] @ across[:, :m])
-        else:
-            gradient, reduced = g.copy(), H
+            gradient -= H[:m, m:] @ across[:, m]
+            H = np.ascontiguousarray(H[:m, :m] - H[:m, m:] @ across[:, :m])
         new = w.copy()
-        _core.descend_gram(reduced, gradient, ws.slope, ws.ridge, new, 1000, tol)
+        _core.descend_gram(H, gradient, ws.slope, ws.ridge, new, 1000, tol)
         change = np.zeros((self.design.shape[1], q))
         change[self.index, ws.outputs] = new - w
         delta = self.design.forward(change)
@@ -207,6 +199,98 @@ class _Local:
             db = -(across[:, :m] @ (new - w)) - across[:, m]
             delta += db
         return new, delta, db
+
+    def search(self, point: Point, new: Array, delta: Array, db: Array) -> Point | None:
+        """Line search towards the model's minimiser."""
+        ws = self.ws
+        w = point.w[ws.columns, ws.outputs]
+
+        def move(t: float) -> tuple[Callable[[], Array], float]:
+            trial = new if t == 1.0 else w + t * (new - w)
+
+            def weights() -> Array:
+                moved = point.w.copy()
+                moved[ws.columns, ws.outputs] = trial
+                return moved
+
+            return weights, ws.penalty_change(w, trial)
+
+        return line_search(self.problem, point, delta, db, move)
+
+
+class _Snapshot:
+    """The Hessian as it was at some point, for a growing set of coordinates (the intercepts always among them).
+
+    Near the optimum the curvature hardly changes, so one factor serves many steps; every step still uses the exact
+    gradient and a line search, so a stale or sampled Hessian costs iterations, never accuracy. With many more rows
+    than coordinates a random sample of rows is enough.
+    """
+
+    def __init__(self, problem: Problem, point: Point, size: int, rows_wanted: int | None = None) -> None:
+        n, d = problem.design.shape
+        q = point.eta.shape[1]
+        self._curvature = problem.curvature(point)
+        self._eta = point.eta
+        wanted = _sampled_rows(n, size) if rows_wanted is None else rows_wanted
+        self._rows = None if wanted >= n else np.sort(np.random.default_rng(0).choice(n, wanted, replace=False))
+        self._scale = 1.0 if self._rows is None else n / wanted
+        count = q if problem.fit_intercept else 0
+        self._columns = np.full(count, d)
+        self._outputs = np.arange(count)
+        self._position = np.full(d * q, -1)
+        self._H = self._gram(problem, (self._columns, self._outputs))
+
+    def exact_at(self, point: Point) -> bool:
+        return self._eta is point.eta and self._rows is None
+
+    def renewed(self, problem: Problem, point: Point) -> _Snapshot:
+        """Return the Hessian at ``point``; from more rows if it was taken right there already."""
+        size = len(self._columns)
+        if self._rows is None or self._eta is not point.eta:
+            return _Snapshot(problem, point, size, None if self._rows is None else len(self._rows))
+        return _Snapshot(problem, point, size, 4 * len(self._rows))
+
+    def between(self, problem: Problem, columns: Array, outputs: Array) -> Array:
+        """Return the Hessian of some coordinates followed by the intercepts."""
+        q = self._curvature.d.shape[1]
+        flat = columns * q + outputs
+        new = np.flatnonzero(self._position[flat] < 0)
+        if len(new):
+            self._extend(problem, columns[new], outputs[new])
+        free = len(self._columns) - np.count_nonzero(self._position >= 0)
+        index = np.append(self._position[flat], np.arange(free))
+        return self._H[np.ix_(index, index)]
+
+    def _extend(self, problem: Problem, columns: Array, outputs: Array) -> None:
+        old, new = (self._columns, self._outputs), (columns, outputs)
+        size = len(self._columns)
+        H = np.empty((size + len(columns),) * 2)
+        H[:size, :size] = self._H
+        H[size:, size:] = self._gram(problem, new)
+        if size:
+            H[size:, :size] = self._gram(problem, new, old)
+            H[:size, size:] = H[size:, :size].T
+        self._position[columns * self._curvature.d.shape[1] + outputs] = np.arange(size, len(H))
+        self._columns = np.append(self._columns, columns)
+        self._outputs = np.append(self._outputs, outputs)
+        self._H = H
+
+    def _gram(self, problem: Problem, left: Any, right: Any = None) -> Array:
+        return self._scale * problem.design.gram(self._curvature, left, right, self._rows)
+
+
+def _sampled_rows(n: int, m: int) -> int:
+    """Rows enough for the Hessian of m coordinates; all of them unless that saves at least half."""
+    wanted = max(_SAMPLE_ROWS * m, 4096)
+    return n if 2 * wanted >= n else wanted
+
+
+def _gram_price(design: Design, m: int) -> float:
+    """Return what a Hessian of m coordinates costs, in sweeps over their columns."""
+    if isinstance(design, Csc):
+        return float("inf")
+    n = design.shape[0]
+    return m * _sampled_rows(n, m) / (n * _BLAS_ADVANTAGE)
 
 
 def _run(design: Design, arguments: tuple[Any, ...]) -> bool:

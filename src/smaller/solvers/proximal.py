@@ -13,6 +13,8 @@ from smaller.problem import Certificate, Point, Problem
 
 __all__ = ["Proximal"]
 
+_RESOLUTION = 1e-13  # relative differences of the objective below this are rounding
+
 
 class Proximal:
     """A block of accelerated steps between two certificates; blocks grow while the solve goes on."""
@@ -22,46 +24,50 @@ class Proximal:
     def __init__(self) -> None:
         self._lipschitz = 0.25  # of the loss in the metric; backtracking raises it where needed
         self._length = 25
-        self._metric: tuple[Array, Array] | None = None
+        self._metric: tuple[Array, Array | None] | None = None  # per weight, per intercept (None: there are none)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
-        """Run one block from ``point`` and return the best iterate (the objective never rises)."""
-        xp = array_namespace(point.w)
+        """Run one block from ``point``; the objective never rises by more than rounding."""
         if self._metric is None:
             self._metric = self._column_norms(problem, point)
-        best = current = point
+        current, lowest = point, point.objective
         w, b, eta, momentum = point.w, point.b, point.eta, 1.0
         for _ in range(self._length):
             loss, residual = problem.likelihood.evaluate(eta, problem.y, problem.weight)
-            new = self._step(problem, w, b, loss, residual)
-            dw, db = new.w - current.w, new.b - current.b
-            uphill = float(xp.sum((w - new.w) * dw) + xp.sum((b - new.b) * db)) > 0.0
-            if uphill or new.objective > current.objective:
-                if momentum == 1.0 and new.objective > current.objective:
-                    break  # a plain step does not lower the objective: rounding
-                momentum, w, b, eta = 1.0, current.w, current.b, current.eta
-                if new.objective <= current.objective:
-                    current = new
-                    w, b, eta = new.w, new.b, new.eta
+            new = self._step(problem, w, b, eta, loss, residual)
+            rises = new.objective > lowest + _RESOLUTION * abs(lowest)
+            if momentum > 1.0 and (rises or self._uphill(w, b, current, new)):
+                momentum, w, b, eta = 1.0, current.w, current.b, current.eta  # start again from the last good point
                 continue
+            if rises:
+                break  # a plain step does not lower the objective: rounding
             following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum**2))
             beta = (momentum - 1.0) / following
-            w, b = new.w + beta * dw, new.b + beta * db
+            w, b = new.w + beta * (new.w - current.w), new.b + beta * (new.b - current.b)
             eta = new.eta + beta * (new.eta - current.eta)
-            momentum, current = following, new
-            if current.objective <= best.objective:
-                best = current
+            momentum, current, lowest = following, new, min(lowest, new.objective)
         self._length = min(2 * self._length, 3200)
-        return best
+        return current
 
-    def _column_norms(self, problem: Problem, point: Point) -> tuple[Array, Array]:
+    def _uphill(self, w: Array, b: Array, current: Point, new: Point) -> bool:
+        """Whether the last move points against the (generalised) gradient, metric times ``(w, b) - new``."""
+        xp = array_namespace(w)
+        assert self._metric is not None
+        metric_w, metric_b = self._metric
+        along = xp.sum(metric_w * (w - new.w) * (new.w - current.w))
+        if metric_b is not None:
+            along = along + xp.sum(metric_b * (b - new.b) * (new.b - current.b))
+        return float(along) > 0.0
+
+    def _column_norms(self, problem: Problem, point: Point) -> tuple[Array, Array | None]:
         xp = array_namespace(point.eta)
         c = xp.ones_like(point.eta[:, :1]) if problem.weight is None else problem.weight[:, None]
         norms = problem.design.squares(c) + 0.0 * point.w
-        total = xp.sum(c) + 0.0 * point.b
-        return xp.where(norms > 0, norms, xp.ones_like(norms)), total if problem.fit_intercept else total + math.inf
+        return xp.where(norms > 0, norms, xp.ones_like(norms)), xp.sum(
+            c
+        ) + 0.0 * point.b if problem.fit_intercept else None
 
-    def _step(self, problem: Problem, w: Array, b: Array, loss: float, residual: Array) -> Point:
+    def _step(self, problem: Problem, w: Array, b: Array, eta: Array, loss: float, residual: Array) -> Point:
         """One proximal step from the extrapolated point, backtracking on the quadratic bound."""
         xp = array_namespace(w)
         assert self._metric is not None
@@ -70,12 +76,17 @@ class Proximal:
         while True:
             L = self._lipschitz
             moved = problem.prior.shrink(w - G / (L * metric_w), 1.0 / (L * metric_w))
-            shifted = b - gb / (L * metric_b)
-            dw, db = moved - w, shifted - b
+            length = xp.sum(metric_w * (moved - w) ** 2)
+            shifted = b
+            if metric_b is not None:
+                shifted = b - gb / (L * metric_b)
+                length = length + xp.sum(metric_b * (shifted - b) ** 2)
             point = problem.at(moved, shifted)
-            intercept = xp.sum(metric_b * db**2) if problem.fit_intercept else 0.0
-            bound = loss + float(xp.sum(G * dw) + xp.sum(gb * db) + 0.5 * L * (xp.sum(metric_w * dw**2) + intercept))
-            if point.loss <= bound + 1e-12 * abs(loss) or L > 1e12:
+            delta = point.eta - eta
+            above_tangent = point.loss - loss - float(xp.sum(residual * delta))
+            if abs(above_tangent) <= 1e-10 * abs(loss):  # drowned in rounding; the trapezium rule is not
+                above_tangent = 0.5 * float(xp.sum((point.residual - residual) * delta))
+            if above_tangent <= 0.5 * L * float(length) or L > 1e12:
                 self._lipschitz *= 0.97  # let the step grow again where the loss is flat
                 return point
             self._lipschitz *= 2.0

@@ -23,7 +23,7 @@ from smaller.likelihoods import Curvature
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import line_search
 
-__all__ = ["Reweighted", "majorised_minimiser"]
+__all__ = ["Reweighted", "bound_gram", "majorised_minimiser"]
 
 _LARGEST_DIRECT = 2000  # coordinates up to which a factorisation beats conjugate gradients
 
@@ -49,30 +49,52 @@ class Reweighted:
         return line_search(problem, point, delta, db, move) or point
 
 
-def majorised_minimiser(problem: Problem, point: Point, G: Array, *, bound: bool) -> tuple[Array, Array]:
-    """Return the minimiser (w, b) of the quadratic that replaces loss and prior at ``point``."""
+def majorised_minimiser(
+    problem: Problem, point: Point, G: Array, *, bound: bool, gram: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the minimiser (w, b) of the quadratic that replaces loss and prior at ``point``.
+
+    ``gram``, from :func:`bound_gram`, spares a repeated step with the bound the work of forming its matrix.
+    """
     curvature = problem.curvature(point, bound=bound)
     _, ridge = problem.prior.linearise(point.w, "l2")
     xp = array_namespace(point.w)
     alive = xp.isfinite(ridge)
     if is_numpy_array(point.w) and int(alive.sum()) <= _LARGEST_DIRECT:
-        return _direct(problem, point, G, curvature, ridge, alive)
+        return _direct(problem, point, G, curvature, ridge, alive, gram)
     return _conjugate_gradients(problem, point, G, curvature, xp.where(alive, ridge, xp.zeros_like(ridge)), alive)
 
 
-def _direct(
-    problem: Problem, point: Point, G: Array, curvature: Curvature, ridge: Array, alive: Array
-) -> tuple[Array, Array]:
+def bound_gram(problem: Problem, point: Point) -> Array | None:
+    """Return the bound's matrix over all coordinates, weights by row and then intercepts; None if it is too large."""
+    if point.w.size > _LARGEST_DIRECT:
+        return None
+    every = np.ones(point.w.shape, dtype=bool)
+    return problem.design.gram(problem.curvature(point, bound=True), _coordinates(problem, every))
+
+
+def _coordinates(problem: Problem, alive: Array) -> tuple[Array, Array]:
+    """Return columns and outputs of the weights to be moved, followed by the intercepts if they are free."""
     columns, outputs = np.nonzero(alive)
-    q = point.b.shape[0]
-    w, r = point.w[columns, outputs], ridge[columns, outputs]
-    gradient = G[columns, outputs] + r * w
+    if not problem.fit_intercept:
+        return columns, outputs
+    q = alive.shape[1]
+    return np.append(columns, np.full(q, problem.n_columns)), np.append(outputs, np.arange(q))
+
+
+def _direct(
+    problem: Problem, point: Point, G: Array, curvature: Curvature, ridge: Array, alive: Array, gram: Array | None
+) -> tuple[Array, Array]:
+    w, r = point.w[alive], ridge[alive]
+    gradient = G[alive] + r * w
     if problem.fit_intercept:
-        columns = np.append(columns, np.full(q, problem.n_columns))
-        outputs = np.append(outputs, np.arange(q))
-        r = np.append(r, np.zeros(q))
+        r = np.append(r, np.zeros_like(point.b))
         gradient = np.append(gradient, point.residual.sum(axis=0))
-    H = problem.design.gram(curvature, columns, outputs)
+    if gram is None:
+        H = problem.design.gram(curvature, _coordinates(problem, alive))
+    else:
+        chosen = np.flatnonzero(np.append(alive.ravel(), np.ones(len(r) - len(w), dtype=bool)))
+        H = gram[np.ix_(chosen, chosen)]
     # Scaling by 1/sqrt(ridge), the papers' Upsilon, keeps the system well conditioned as weights die.
     s = 1.0 / np.sqrt(np.where(r > 0, r, 1.0))
     H *= s[:, None] * s[None, :]
@@ -80,7 +102,7 @@ def _direct(
     step = s * _solve_positive(H, -s * gradient)
     new = point.w.copy()
     m = len(w)
-    new[columns[:m], outputs[:m]] = w + step[:m]
+    new[alive] = w + step[:m]
     return new, point.b + step[m:] if problem.fit_intercept else point.b
 
 
