@@ -21,7 +21,7 @@ def main() -> None:
     option("--threads", default="1", help="1, 2 or 1,2")
     option("--fractions", default="0.1", help="of alpha_max")
     option("--paths", action="store_true", help="100-alpha paths down to the fractions, not single fits")
-    option("--limit", type=float, default=60, help="seconds for a library on a problem, over all tolerances")
+    option("--limit", type=float, default=60, help="CPU seconds for a library on a problem")
     option("--refresh", default="", help="libraries to measure again although cached")
     option("--quick", action="store_true", help="small problems, 10 seconds each")
     option("--report", action="store_true", help="only write the page from the cache")

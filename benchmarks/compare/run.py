@@ -19,7 +19,7 @@ CACHE = Path(".cache/compare")
 ROOT = Path(__file__).parents[2]
 CERTIFIED = 1e-8  # optima known this well are handed to later runs, so that they stop in time
 PATH_LENGTH = 100
-WARM_UP = 30  # seconds beside the limit for start, loading and just-in-time compilation
+PATIENCE = 8  # wall-clock seconds allowed per CPU second of the limit, for busy machines
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def comparable(name: str, n_classes: int) -> list[str]:
 
 
 def measure(task: Task, name: str, threads: int, limit: float) -> None:
-    """Run one worker, at most `limit` seconds, and leave its record."""
+    """Run one worker, about `limit` CPU seconds at most, and leave its record."""
     library, record = LIBRARIES[name], task.record_file(name, threads).absolute()
     file, facts = problem_file(task.problem)
     if (task.path and not library.path) or facts["d"] * facts["K"] > (library.max_weights or np.inf):
@@ -106,8 +106,8 @@ def measure(task: Task, name: str, threads: int, limit: float) -> None:
         start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        _, errors = worker.communicate(timeout=limit + WARM_UP)
-        if worker.returncode:
+        _, errors = worker.communicate(timeout=PATIENCE * limit)
+        if worker.returncode > 0 and not json.loads(record.read_text())["rungs"]:
             log.warning("%s on %s failed: %s", name, task.key, errors.strip().splitlines()[-1:])
             record.write_text(json.dumps({"rungs": [], "failed": errors.strip().splitlines()[-1:]}))
     except subprocess.TimeoutExpired:

@@ -55,10 +55,11 @@ class Design(Protocol):
     def squares(self, h: Array) -> Array:
         """Return ``sum_i h_ik x_ij^2`` (d, q)."""
 
-    def gram(
-        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
-    ) -> Array:
-        """Return the Hessian between two sets of coordinates (right = left if None), over some rows only if given."""
+    def rows(self, index: Array) -> Design:
+        """Return the design of some rows."""
+
+    def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
+        """Return the Hessian between two sets of coordinates (right = left if None)."""
 
 
 def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
@@ -68,12 +69,11 @@ def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
 
 
 def _gram(
-    columns_of: Callable[[Any, Array], Array],
+    columns_of: Callable[[slice, Array], Array],
     n: int,
     curvature: RowCurvature,
     left: Coordinates,
     right: Coordinates | None,
-    rows: Array | None,
 ) -> Array:
     """Accumulate a block of the Hessian over blocks of rows: two BLAS-3 products a block, whatever q.
 
@@ -84,19 +84,17 @@ def _gram(
     outputs = range(curvature.d.shape[1])
     mine = [np.flatnonzero(left[1] == k) for k in outputs]
     theirs = mine if right is None else [np.flatnonzero(right[1] == k) for k in outputs]
-    count = n if rows is None else len(rows)
-    for block in _blocks(count, 8 * (len(left[0]) + len(other[0]))):
-        index = block if rows is None else rows[block]
-        A = columns_of(index, left[0])
-        B = A if right is None else columns_of(index, right[0])
+    for rows in _blocks(n, 8 * (len(left[0]) + len(other[0]))):
+        A = columns_of(rows, left[0])
+        B = A if right is None else columns_of(rows, right[0])
         for k in outputs:
             if len(mine[k]) and len(theirs[k]):
-                root = np.sqrt(curvature.d[index, k])[:, None]
+                root = np.sqrt(curvature.d[rows, k])[:, None]
                 part = A[:, mine[k]] * root
                 # NumPy recognises part.T @ part and does half the work.
                 H[np.ix_(mine[k], theirs[k])] += part.T @ (part if right is None else B[:, theirs[k]] * root)
         if curvature.u is not None:
-            u = curvature.u[index]
+            u = curvature.u[rows]
             B = B * u[:, other[1]]
             H -= (B if right is None else A * u[:, left[1]]).T @ B
     return H
@@ -141,6 +139,9 @@ class Dense:
     def take(self, columns: Array) -> Dense:
         return Dense(self.X[:, columns])
 
+    def rows(self, index: Array) -> Dense:
+        return Dense(np.asfortranarray(self.X[index]) if is_numpy_array(self.X) else self.X[index])
+
     def squares(self, h: Array) -> Array:
         if not is_numpy_array(self.X):
             xp = array_namespace(self.X)
@@ -148,19 +149,19 @@ class Dense:
         n, d = self.shape
         return np.concatenate([(self.X[:, block].astype(np.float64) ** 2).T @ h for block in _blocks(d, 8 * n)])
 
-    def gram(
-        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
-    ) -> Array:
+    def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
         n, d = self.shape
 
-        def columns_of(index: Any, columns: Array) -> Array:
-            block = self.X[index]
+        def columns_of(rows: slice, columns: Array) -> Array:
+            block = self.X[rows]
+            if columns.size and columns.max() < d:
+                return np.asfortranarray(block[:, columns], dtype=np.float64)
             A = np.ones((block.shape[0], len(columns)), order="F")
             real = np.flatnonzero(columns < d)
             A[:, real] = block[:, columns[real]]
             return A
 
-        return _gram(columns_of, n, curvature, left, right, rows)
+        return _gram(columns_of, n, curvature, left, right)
 
     def with_ones(self) -> Dense:
         """Return the design with a real column of ones at the end (a penalised intercept)."""
@@ -191,26 +192,27 @@ class Csc:
     def take(self, columns: Array) -> Csc:
         return Csc(self.X[:, columns])
 
+    def rows(self, index: Array) -> Csc:
+        return Csc(self.X[index])
+
     def squares(self, h: Array) -> Array:
         squared = self.X.astype(np.float64)
         squared.data **= 2
         return np.asarray(squared.T @ np.ascontiguousarray(h))
 
-    def gram(
-        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
-    ) -> Array:
+    def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
         n, d = self.shape
         needed = np.unique(left[0] if right is None else np.concatenate([left[0], right[0]]))
         by_row = self.X[:, needed[needed < d]].tocsr()
 
-        def columns_of(index: Any, columns: Array) -> Array:
-            block = by_row[index].toarray()
+        def columns_of(rows: slice, columns: Array) -> Array:
+            block = by_row[rows].toarray()
             A = np.ones((block.shape[0], len(columns)))
             real = np.flatnonzero(columns < d)
             A[:, real] = block[:, np.searchsorted(needed, columns[real])]
             return A
 
-        return _gram(columns_of, n, curvature, left, right, rows)
+        return _gram(columns_of, n, curvature, left, right)
 
     def with_ones(self) -> Csc:
         """Return the design with a real column of ones at the end (a penalised intercept)."""
@@ -243,18 +245,19 @@ class KernelBlocks:
     def take(self, columns: Array) -> Dense:
         return Dense(np.asfortranarray(self.columns(columns)))
 
+    def rows(self, index: Array) -> KernelBlocks:
+        return KernelBlocks(lambda columns: self.columns(columns)[index], (len(index), self.shape[1]))
+
     def squares(self, h: Array) -> Array:
         return np.concatenate([block.squares(h) for _, block in self._each()])
 
-    def gram(
-        self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None, rows: Array | None = None
-    ) -> Array:
+    def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
         needed = np.unique(left[0] if right is None else np.concatenate([left[0], right[0]]))
         needed = needed[needed < self.shape[1]]
         # A virtual column of ones sorts behind all real ones, in the small design too.
         near, far = ((np.searchsorted(needed, side[0]), side[1]) if side else None for side in (left, right))
         assert near is not None
-        return self.take(needed).gram(curvature, near, far, rows)
+        return self.take(needed).gram(curvature, near, far)
 
     def with_ones(self) -> Dense:
         """Return the design, now dense, with a real column of ones at the end (a penalised intercept)."""

@@ -53,6 +53,10 @@ class Curvature:
         entry = self.d[:, k] if k == l else 0.0 * self.d[:, k]
         return entry if self.u is None else entry - self.u[:, k] * self.u[:, l]
 
+    def damped(self, mu: float, weight: Array | None) -> Curvature:
+        """Return the curvature with ``mu c_i`` added on the diagonal."""
+        return self if mu == 0.0 else Curvature(self.d + (mu if weight is None else mu * weight[:, None]), self.u)
+
     def rows(self, index: Any) -> Curvature:
         """Return the curvature of some rows only."""
         return Curvature(self.d[index], None if self.u is None else self.u[index])

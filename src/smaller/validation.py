@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils import check_array, compute_class_weight, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -25,17 +25,21 @@ __all__ = [
     "check_choice",
     "check_classification_data",
     "check_factors",
+    "check_flag",
     "check_integer",
     "check_number",
     "check_rows",
     "check_weight",
-    "column_scales",
+    "column_ranges",
+    "powers_of_two",
     "unchanged_on_failure",
 ]
 
 # Columns whose largest entry lies outside this range are brought to order 1 by an exact power of two, so that their
 # squares neither overflow nor vanish.
 _SAFE_EXPONENT = 200
+_LARGEST_EXPONENT = 1000  # of a scale: 2^1024 is infinite, and only subnormal columns would ask for it
+_SAFE_TOTAL = 1e100  # of the weights, and one over it: beyond, the squares of gradients leave the range of float64
 
 
 @dataclass(frozen=True)
@@ -94,29 +98,37 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
 def check_weight(weight: Any, n: int) -> Array | None:
     """Return observation weights as float64 (n,), or None for ones."""
     if weight is None:
         return None
     if isinstance(weight, Real):
         weight = np.full(n, float(weight))
-    weight = check_array(
-        weight,
-        ensure_2d=False,
-        allow_nd=False,
-        dtype=np.float64,
-        input_name="sample_weight",
-        ensure_min_samples=0,
-    )
+    weight = _numbers("sample_weight", weight)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n,)}!")
     if (weight < 0).any():
         raise ValueError("Negative values in data passed to `sample_weight`: weights must be >= 0.")
     if not weight.any():
         raise ValueError("sample_weight is all zeros: at least two classes need a row with a positive weight.")
-    if not np.isfinite(weight.sum()):
-        raise ValueError("sample_weight is too large to be summed: divide it by its mean.")
     return None if (weight == 1.0).all() else weight
+
+
+def _numbers(name: str, values: Any) -> Array:
+    """Return ``values`` as a finite float64 array; texts name the argument."""
+    try:
+        return check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=0)
+    except (TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        raise type(error)(f"{name} must hold numbers: {error}") from error
 
 
 def check_classification_data(
@@ -125,15 +137,13 @@ def check_classification_data(
     y: Any,
     sample_weight: Any = None,
     class_weight: Any = None,
-    *,
-    sparse_formats: Any = ("csc", "csr"),
 ) -> TrainingData:
     """Check training data of a classifier; classes without any weight are as if absent."""
     X, y = validate_data(
         estimator,
         X,
         y,
-        accept_sparse=sparse_formats,
+        accept_sparse=_sparse_formats(estimator),
         dtype=[np.float64, np.float32],
         multi_output=False,
         accept_large_sparse=True,
@@ -146,12 +156,28 @@ def check_classification_data(
     if len(classes) < 2:
         raise ValueError(
             f"This solver needs samples of at least 2 classes in the data, but the data contains only one class: "
-            f"{classes[0]!r}. ({type(estimator).__name__} cannot learn from one class.)"
+            f"{classes.tolist()[0]!r}. ({type(estimator).__name__} cannot learn from one class.)"
         )
     codes = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1).astype(np.int64)
     if class_weight is not None:
         weight = _with_class_weight(class_weight, classes, y, codes, weight)
+    if weight is not None:
+        _check_total(weight)
     return TrainingData(X, codes, weight, classes)
+
+
+def _sparse_formats(estimator: Any) -> tuple[str, ...] | bool:
+    return ("csc", "csr") if get_tags(estimator).input_tags.sparse else False
+
+
+def _check_total(weight: Array) -> None:
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if not 1.0 / _SAFE_TOTAL <= total <= _SAFE_TOTAL:
+        raise ValueError(
+            f"sample_weight (times class_weight) sums to {total:g}, which is out of range: divide it by its mean, and "
+            "alpha by the same number."
+        )
 
 
 def _with_class_weight(class_weight: Any, classes: Array, y: Array, codes: Array, weight: Array | None) -> Array:
@@ -176,7 +202,7 @@ def check_rows(estimator: Any, X: Any) -> Any:
         estimator,
         X,
         reset=False,
-        accept_sparse=("csr", "csc"),
+        accept_sparse=_sparse_formats(estimator),
         dtype=[np.float64, np.float32],
         accept_large_sparse=True,
     )
@@ -186,7 +212,7 @@ def check_factors(factors: Any, n_features: int) -> Array | None:
     """Return penalty factors as a column (d, 1), or None for ones."""
     if factors is None:
         return None
-    values = check_array(factors, ensure_2d=False, dtype=np.float64, input_name="penalty_factors")
+    values = _numbers("penalty_factors", factors)
     if values.shape != (n_features,):
         raise ValueError(
             f"penalty_factors must hold one number per feature, {n_features} in all; its shape is {values.shape}."
@@ -196,14 +222,20 @@ def check_factors(factors: Any, n_features: int) -> Array | None:
     return values[:, None]
 
 
-def column_scales(X: Any) -> Array | None:
-    """Return exact powers of two (d,) that bring extreme columns to order 1, or None when no column is extreme."""
-    if X.shape[1] == 0:
-        return None
-    if sparse.issparse(X):
-        largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
+def column_ranges(X: Any, weight: Array | None = None) -> tuple[Array, Array]:
+    """Return the smallest and the largest entry (d,) of every column, over rows that have any weight."""
+    rows = X if weight is None or (weight > 0).all() else X[weight > 0]
+    if sparse.issparse(rows):
+        low, high = (extreme.toarray().ravel() for extreme in (rows.min(axis=0), rows.max(axis=0)))
     else:
-        largest = np.maximum(X.max(axis=0), -X.min(axis=0))
-    _, exponent = np.frexp(largest.astype(np.float64))
+        low, high = rows.min(axis=0), rows.max(axis=0)
+    return low.astype(np.float64), high.astype(np.float64)
+
+
+def powers_of_two(largest: Array) -> Array | None:
+    """Return exact scales (d,) that bring extreme columns to order 1, or None when no column is extreme."""
+    _, exponent = np.frexp(largest)
     extreme = (np.abs(exponent) > _SAFE_EXPONENT) & (largest > 0)
-    return np.where(extreme, np.ldexp(1.0, np.where(extreme, -exponent, 0)), 1.0) if extreme.any() else None
+    if not extreme.any():
+        return None
+    return np.ldexp(1.0, np.where(extreme, np.minimum(-exponent, _LARGEST_EXPONENT), 0))

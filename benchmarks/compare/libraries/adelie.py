@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from . import approach
 
-TOLERANCES = tuple(10.0**-e for e in range(3, 15))
+TOLERANCES = tuple(10.0**-e for e in range(5, 15))
 
 
 class EachWeight:

@@ -16,6 +16,7 @@ def prepare(problem, alphas, threads, variant):
             loss=loss, penalty="l1", lambda_1=alphas[-1] / len(y), fit_intercept=True, tol=tol,
             max_iter=100_000, n_threads=threads, verbose=False, safe=False,
         ).fit(X, y)  # fmt: skip
-        return [(np.atleast_2d(model.coef_), np.ravel(model.intercept_))]
+        W, b = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+        return [(W if W.shape == (len(b), X.shape[1]) else W.T, b)]  # its orientation depends on which side is longer
 
     return solve

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from . import Timed, approach
 
-TOLERANCES = tuple(10.0**-e for e in range(3, 17))
+TOLERANCES = tuple(10.0**-e for e in range(5, 17))
 BETA = (("x", "f8"), ("i", "i4"), ("j", "i4"))
 SCRIPT = Path(__file__).with_suffix(".R")
 

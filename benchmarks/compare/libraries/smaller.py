@@ -1,6 +1,6 @@
 """Ours: `SMLR` for one alpha, `smlr_path` for many."""
 
-from smaller import SMLR, smlr_path
+import smaller
 
 TOLERANCES = tuple(10.0**-e for e in range(2, 12))
 
@@ -10,9 +10,9 @@ def prepare(problem, alphas, threads, variant):
 
     def solve(tol):
         if len(alphas) == 1:
-            model = SMLR(alpha=alphas[0], tol=tol, solver=variant or "auto").fit(X, y)
+            model = smaller.SMLR(alpha=alphas[0], tol=tol, solver=variant or "auto").fit(X, y)
             return [(model.coef_, model.intercept_)]
-        path = smlr_path(X, y, alphas=alphas, tol=tol)
+        path = smaller.smlr_path(X, y, alphas=alphas, tol=tol)
         return list(zip(path.coefs, path.intercepts, strict=True))
 
     return solve

@@ -9,12 +9,16 @@ from __future__ import annotations
 import logging
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array, log_partition
@@ -33,7 +37,14 @@ from smaller.validation import (
     unchanged_on_failure,
 )
 
-__all__ = ["Fitted", "KernelOrLinearClassifier", "feature_names", "warn_unless_converged"]
+__all__ = [
+    "Fitted",
+    "KernelOrLinearClassifier",
+    "feature_names",
+    "_first_of_equals",
+    "row_keys",
+    "warn_unless_converged",
+]
 
 _log = logging.getLogger("smaller")
 
@@ -65,6 +76,25 @@ def feature_names(estimator: Any) -> Array:
     """Return the names seen in fit, or x0, x1, ..."""
     names = getattr(estimator, "feature_names_in_", None)
     return np.asarray([f"x{j}" for j in range(estimator.n_features_in_)], dtype=object) if names is None else names
+
+
+def row_keys(X: Any) -> list[bytes]:
+    """Return a key for every row; equal rows have equal keys."""
+    if not sparse.issparse(X):
+        return [row.tobytes() for row in np.ascontiguousarray(X)]
+    X = X.tocsr(copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    indices = X.indices.astype(np.int64)
+    return [indices[i:j].tobytes() + X.data[i:j].tobytes() for i, j in pairwise(X.indptr)]
+
+
+def _first_of_equals(X: Any) -> Array:
+    """Return the index of the first of every set of equal rows, in order."""
+    first: dict[bytes, int] = {}
+    for i, key in enumerate(row_keys(X)):
+        first.setdefault(key, i)
+    return np.fromiter(first.values(), dtype=np.int64)
 
 
 class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -107,12 +137,14 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
             basis, centers = self._basis(data)
             fitted = self._search(data, basis, centers, self._logged(progress))
             self._store(data, fitted)
-        warn_unless_converged(self, self.solution_)
+            warn_unless_converged(self, self.solution_)
         return self
 
     def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
         if self.kernel is None:
             return Linear(), None
+        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
+            raise TypeError(f"kernel_params must be a dict of keyword arguments or None, got {self.kernel_params!r}.")
         kernel = make_kernel(
             self.kernel,
             gamma=self.gamma,
@@ -122,16 +154,21 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
             X=data.X,
             weight=data.weight,
         )
-        X = data.X.tocsr() if hasattr(data.X, "tocsr") else data.X
-        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        if precomputed and X.shape[0] != X.shape[1]:
+        X = data.X.tocsr() if sparse.issparse(data.X) else data.X
+        if self._precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(f"X must be a square kernel matrix when kernel='precomputed', got shape {X.shape}.")
         rows = np.arange(X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
+        # A repeated row makes the same kernel column: one centre stands for all, so that a weight equals a repetition.
+        rows = rows[_first_of_equals(X.T[rows] if self._precomputed else X[rows])]
         if self.n_centers is not None:
             count = check_integer("n_centers", self.n_centers, least=1)
             if count < len(rows):
-                rows = np.sort(np.random.default_rng(_seed(self.random_state)).choice(rows, count, replace=False))
-        return KernelBasis(kernel, rows if precomputed else X[rows]), rows
+                rows = np.sort(check_random_state(self.random_state).choice(rows, count, replace=False))
+        return KernelBasis(kernel, rows if self._precomputed else X[rows]), rows
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _logged(self, progress: Progress | None) -> Progress | None:
         if not self.verbose:
@@ -197,8 +234,8 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel is None or not callable(self.kernel)
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.sparse = not self._precomputed
+        tags.input_tags.pairwise = self._precomputed
         return tags
 
 
@@ -207,7 +244,3 @@ def _all_outputs(w: Array, likelihood: Likelihood) -> Array:
     if w.shape[1] == 1 or likelihood.shift_invariant:
         return w
     return np.column_stack([w, np.zeros(w.shape[0])])
-
-
-def _seed(random_state: Any) -> Any:
-    return random_state.randint(2**31) if isinstance(random_state, np.random.RandomState) else random_state

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
 from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
 from smaller.problem import Problem
@@ -19,9 +20,11 @@ from smaller.validation import (
     TrainingData,
     check_choice,
     check_factors,
+    check_flag,
     check_integer,
     check_number,
-    column_scales,
+    column_ranges,
+    powers_of_two,
 )
 
 __all__ = ["RMLR", "SMLR", "Assembly", "assemble"]
@@ -30,22 +33,66 @@ __all__ = ["RMLR", "SMLR", "Assembly", "assemble"]
 class Assembly:
     """A problem in the solver's units and the way back to the user's.
 
-    Extreme columns are scaled by exact powers of two; a penalised intercept is a column of ones at the end.
+    Features that cannot have a weight do not enter, extreme columns are scaled by exact powers of two, and a penalised
+    intercept is a column of ones at the end.
     """
 
-    def __init__(self, problem: Problem, scales: Array | None, penalized_intercept: bool) -> None:
+    def __init__(self, problem: Problem, features: Features | None, penalized_intercept: bool) -> None:
         self.problem = problem
-        self._scales, self._penalized_intercept = scales, penalized_intercept
+        self._features, self._penalized_intercept = features, penalized_intercept
 
     def to_user(self, w: Array, b: Array) -> tuple[Array, Array]:
         if self._penalized_intercept:
             w, b = w[:-1], w[-1]
-        return (w if self._scales is None else w * self._scales[:, None]), b
+        return (w if self._features is None else self._features.to_user(w)), b
 
     def from_user(self, w: Array, b: Array) -> tuple[Array, Array]:
-        if self._scales is not None:
-            w = w / self._scales[:, None]
+        if self._features is not None:
+            w = self._features.from_user(w)
         return (np.vstack([w, b]), 0.0 * b) if self._penalized_intercept else (w, b)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Which features enter a problem, and their exact scales."""
+
+    kept: Array  # (d,) bool
+    scales: Array  # (d,) powers of two
+
+    def columns(self, X: Any) -> Any:
+        X = X[:, self.kept]
+        scales = self.scales[self.kept].astype(X.dtype)  # float32 has no extreme columns: its scales are all 1
+        if not sparse.issparse(X):
+            return np.asfortranarray(X * scales)
+        X = X.tocsc()
+        X.data *= np.repeat(scales, np.diff(X.indptr))
+        return X
+
+    def to_user(self, w: Array) -> Array:
+        full = np.zeros((len(self.kept), w.shape[1]))
+        full[self.kept] = w * self.scales[self.kept, None]
+        return full
+
+    def from_user(self, w: Array) -> Array:
+        return w[self.kept] / self.scales[self.kept, None]
+
+
+def _survey(data: TrainingData, slope: Array, ridge: Array, free_intercept: bool) -> Features | None:
+    """Look at all columns once; None (the usual case) means that X can be used as it is.
+
+    Beside a free intercept a constant feature has weight zero. So has an extremely small one whose penalty outweighs
+    any gradient: in the solver's units entries are below 1, hence gradients below the total weight.
+    """
+    low, high = column_ranges(data.X, data.weight)
+    kept = low < high if free_intercept else np.full(len(low), True)
+    scales = powers_of_two(np.maximum(high, -low))
+    if scales is None:
+        return None if kept.all() else Features(kept, np.ones(len(low)))
+    total = data.X.shape[0] if data.weight is None else data.weight.sum()
+    with np.errstate(over="ignore", under="ignore"):
+        column = scales[:, None]
+        hopeless = (slope * column >= total) | (ridge * column * column >= 1e100 * total)
+    return Features(kept & ~(hopeless[:, 0] & (scales > 1)), scales)
 
 
 def assemble(
@@ -60,39 +107,30 @@ def assemble(
     factors: Array | None,
 ) -> Assembly:
     """Put likelihood, prior and design together."""
-    likelihood = Multinomial(len(data.classes), coding)
-    scales = column_scales(data.X) if basis_is_linear(basis) else None
-    X = data.X if scales is None else _scale_columns(data.X, scales)
-    design: Any = basis.expand(X)
-    slope: Any = np.asarray(alpha * l1_ratio) if factors is None else alpha * l1_ratio * factors
-    ridge: Any = np.asarray(alpha * (1.0 - l1_ratio)) if factors is None else alpha * (1.0 - l1_ratio) * factors
-    if scales is not None:
-        with np.errstate(over="ignore", under="ignore"):
-            slope = slope * scales[:, None]
-            ridge = np.minimum(ridge * scales[:, None] * scales[:, None], 1e300)
     penalized = fit_intercept and penalize_intercept
+    r: Any = np.asarray(1.0) if factors is None else factors
+    slope, ridge = alpha * l1_ratio * r, alpha * (1.0 - l1_ratio) * r
+    features = _survey(data, slope, ridge, fit_intercept and not penalized) if basis_is_linear(basis) else None
+    design: Any = basis.expand(data.X if features is None else features.columns(data.X))
+    if features is not None:
+        column = features.scales[:, None]
+        with np.errstate(over="ignore", under="ignore"):
+            slope, ridge = ((slope * column)[features.kept], (ridge * column * column)[features.kept])
     if penalized:
+        d = design.shape[1]
         design = design.with_ones()
-        d = design.shape[1] - 1
         slope = np.vstack([np.broadcast_to(slope, (d, 1)), [[alpha * l1_ratio]]])
         ridge = np.vstack([np.broadcast_to(ridge, (d, 1)), [[alpha * (1.0 - l1_ratio)]]])
     prior = ElasticNet(*(float(part) if part.ndim == 0 else part for part in (slope, ridge)))
+    likelihood = Multinomial(len(data.classes), coding)
     y = likelihood.encode(data.codes)
     problem = Problem(design, y, data.weight, likelihood, prior, fit_intercept and not penalized)
-    return Assembly(problem, scales, penalized)
+    return Assembly(problem, features, penalized)
 
 
 def basis_is_linear(basis: Basis) -> bool:
     """Whether the design holds the features themselves."""
     return not hasattr(basis, "kernel")
-
-
-def _scale_columns(X: Any, scales: Array) -> Any:
-    if hasattr(X, "tocsc"):
-        X = X.tocsc(copy=True)
-        X.data *= np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
-        return X
-    return np.asfortranarray(X * scales.astype(np.float64))
 
 
 class _MultinomialClassifier(KernelOrLinearClassifier):
@@ -124,16 +162,14 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
             alpha=alpha,
             l1_ratio=self._l1_ratio(),
             coding=check_choice("coding", self.coding, ("symmetric", "reference")),
-            fit_intercept=bool(self.fit_intercept),
-            penalize_intercept=bool(self.penalize_intercept),
+            fit_intercept=check_flag("fit_intercept", self.fit_intercept),
+            penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
         )
-        start = self._warm(data, basis, assembly) if self.warm_start else None
+        start = self._warm(data, basis, assembly) if check_flag("warm_start", self.warm_start) else None
         solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)
         w, b = assembly.to_user(solution.w, solution.b)
-        if centers is None and assembly.problem.design.shape[1] > 0:
-            solution = replace(solution, w=w, b=b)
-        return Fitted(basis, centers, w, b, assembly.problem.likelihood, solution)
+        return Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(solution, w=w, b=b))
 
     def _warm(self, data: TrainingData, basis: Basis, assembly: Assembly) -> Any:
         """Return the earlier weights as a start, where they still apply (footnote 7: common centres keep theirs)."""
@@ -171,17 +207,11 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
 def _carry_over(old_centers: Any, old_weights: Array, centers: Any) -> Array:
     """Give every centre the weight it had before; new ones start at zero."""
     w = np.zeros((centers.shape[0], old_weights.shape[1]))
-    known = {_key(old_centers, i): i for i in range(old_centers.shape[0])}
-    for j in range(centers.shape[0]):
-        i = known.pop(_key(centers, j), None)
-        if i is not None:
-            w[j] = old_weights[i]
+    known = {key: i for i, key in enumerate(row_keys(old_centers))}
+    for j, key in enumerate(row_keys(centers)):
+        if key in known:
+            w[j] = old_weights[known[key]]
     return w
-
-
-def _key(centers: Any, i: int) -> bytes:
-    row = centers[i : i + 1]
-    return bytes(row.toarray().tobytes()) if hasattr(row, "toarray") else bytes(np.ascontiguousarray(row).tobytes())
 
 
 class SMLR(_MultinomialClassifier):

@@ -38,8 +38,9 @@ __all__ = ["Candidates", "Forward", "ImportPath", "Stage", "Submodel", "select"]
 _log = logging.getLogger("smaller")
 
 MOST_OWN_FACTORS = 4  # outputs up to which each has its own Hessian factor; beyond, one bound serves all
-DOUBLE_BYTES = 1 << 25  # candidate columns up to this size are held in double precision, larger ones in single
-CHUNK_BYTES = 1 << 25  # kernel columns computed at a time
+DOUBLE_BYTES = 1 << 23  # candidate columns up to this size are held in double precision, larger ones in single
+CHUNK_BYTES = 1 << 24  # kernel columns computed at a time
+CACHE_BYTES = 1 << 22  # held columns worked on at a time
 SEPARATED = 1e-7  # of n log 2: an objective below this means separable data and almost no penalty
 
 
@@ -284,7 +285,7 @@ class Candidates:
         self.dtype = np.float64 if double else np.float32
         self.noise = 1e-8 if double else 1e-5
         held = len(rows) * n * np.dtype(self.dtype).itemsize <= memory_limit
-        self._held = np.concatenate([block for _, block in self._computed(n)]) if held else None
+        self._held = self._gather(n) if held else None
         self.V = np.zeros((0, 0, len(rows)), dtype=self.dtype)
         self.s = self.d = np.zeros((0, len(rows)))
 
@@ -292,6 +293,12 @@ class Candidates:
         """Return ``K(x_i, x_l)`` in double precision (n, len(rows))."""
         centers = rows if isinstance(self.kernel, Precomputed) else self.X[rows]
         return np.asarray(self.kernel(self.X, centers), dtype=np.float64)
+
+    def _gather(self, n: int) -> Array:
+        columns = np.empty((len(self.rows), n), dtype=self.dtype)
+        for part, block in self._computed(n):
+            columns[part] = block
+        return columns
 
     def _computed(self, n: int) -> Iterator[tuple[slice, Array]]:
         step = max(1, CHUNK_BYTES // (8 * n))
@@ -302,14 +309,17 @@ class Candidates:
                 block = self.kernel(self.X, rows).T
             else:
                 block = self.kernel(self.X[rows], self.X)
-            yield part, np.asarray(block, dtype=self.dtype)
+            yield part, block
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """Yield parts of the transposed columns, each (some candidates, n)."""
         if self._held is None:
             yield from self._computed(self.X.shape[0])
-        else:
-            yield slice(0, len(self.rows)), self._held
+            return
+        step = max(1, CACHE_BYTES // self._held[:1].nbytes)
+        for start in range(0, len(self.rows), step):
+            part = slice(start, min(start + step, len(self.rows)))
+            yield part, self._held[part]
 
     def products(self, U: Array, *, squared: bool = False) -> Array:
         """Return ``K_l' U`` (N, r), or with ``squared`` the products with the squared columns."""
@@ -317,6 +327,7 @@ class Candidates:
         narrow = np.asfortranarray(U / scale, dtype=self.dtype)
         out = np.empty((len(self.rows), U.shape[1]), order="F")
         for part, block in self.blocks():
+            block = np.asarray(block, dtype=self.dtype)
             block = block * block if squared else block
             if U.shape[1] > 4:
                 out[part] = block @ narrow
@@ -435,17 +446,21 @@ def _sampled(rows: Array, n: int, settings: Forward, rng: np.random.Generator | 
 def _additions(model: Submodel, candidates: Candidates, settings: Forward, m: int) -> Iterator[int]:
     """Add points at one strength until the stopping rule holds; yield each row after the model was refitted."""
     accuracy = 1e-2 * settings.eps / settings.window
+    choose = _CHOICES[settings.selection]
+    period = settings.refresh if settings.selection == "lazy" else 1
     g = model.refit(accuracy)
+    history = [model.objective]
+    age, at = 0, history[0]  # additions since W was renewed, and H then
     model.renew()
     candidates.renew(model)
-    period = settings.refresh if settings.selection == "lazy" else 1
-    total = float(model.n if model.weight is None else model.weight.sum())
-    choose = _CHOICES[settings.selection]
-    history = [model.objective]
     while m < settings.max_points:
         index, promise = choose(model, candidates, g)
-        # The bound's promise is only a lower bound on the decrease, so there the decrease itself decides.
-        if index < 0 or (not model.shared and promise < settings.eps * abs(history[-1]) / settings.window):
+        if age and index >= 0 and promise < settings.eps * history[-1] / settings.window:
+            # Never stop on old weights: on separable data they may be wrong by orders of magnitude.
+            age = _renewed(model, candidates)
+            index, promise = choose(model, candidates, g)
+        # A bound's promise is only a lower bound on the decrease, so there the decrease itself decides.
+        if index < 0 or (not model.shared and promise < settings.eps * history[-1] / settings.window):
             return
         psi = candidates.whitened(model, index)
         rows, diagonal = model.append(psi)
@@ -455,16 +470,26 @@ def _additions(model: Submodel, candidates: Candidates, settings: Forward, m: in
         history.append(model.objective)
         _log.debug("import point %d: row %d, objective %.10g", m, candidates.rows[index], history[-1])
         yield int(candidates.rows[index])
-        if _converged(history, settings) or history[-1] < SEPARATED * total * math.log(2.0):
+        if _converged(history, settings, model):
             return
-        if len(history) % period == 0 and not model.shared:
-            model.renew()
-            candidates.renew(model)
+        if not model.shared and (age + 1 >= period or history[-1] < 0.5 * at):
+            age, at = _renewed(model, candidates), history[-1]
         else:
             candidates.extend(model, rows, diagonal)
+            age += 1
 
 
-def _converged(history: list[float], settings: Forward) -> bool:
+def _renewed(model: Submodel, candidates: Candidates) -> int:
+    model.renew()
+    candidates.renew(model)
+    return 0
+
+
+def _converged(history: list[float], settings: Forward, model: Submodel) -> bool:
+    """Whether the last ``window`` points brought too little (section 3.3), or the classes are separated."""
+    total = float(model.n if model.weight is None else model.weight.sum())
+    if history[-1] < SEPARATED * total * math.log(2.0):
+        return True
     if len(history) <= settings.window:
         return False
     return abs(history[-1 - settings.window] - history[-1]) < settings.eps * abs(history[-1])

@@ -32,8 +32,9 @@ _BUDGET = 1e8  # element visits before control returns to Python, some tens of m
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
 _NEWTON_STEPS = 10  # between two certificates
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
-_SAMPLE_ROWS = 50  # rows per coordinate in a sampled Hessian
+_SAMPLE_ROWS = 30  # rows per coordinate in a sampled Hessian
 _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
+_LEAST_DAMPING = 1e-4
 _MOST_SWEEPS = 100  # over the columns, in one model
 _CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
 _LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large to keep
@@ -54,6 +55,9 @@ class _WorkingSet:
         at_zero = np.maximum(np.abs(gradient) - self.slope, 0.0)
         return np.where(w == 0, at_zero, np.abs(gradient + self.slope * np.sign(w)))
 
+    def worst(self, point: Point, g: Array) -> float:
+        return float(np.max(self.violation(point.w[self.columns, self.outputs], g)))
+
     def penalty_change(self, old: Array, new: Array) -> float:
         return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
 
@@ -65,6 +69,7 @@ class Coordinate:
 
     def __init__(self) -> None:
         self._hessian: _Snapshot | None = None
+        self._damping = 0.0
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""
@@ -72,33 +77,51 @@ class Coordinate:
         if len(ws.columns) == 0:
             return point
         local = _Local(problem, ws)
-        price = _gram_price(problem.design, len(ws.columns))
-        if price > _LARGEST_PRICE:
-            self._hessian = None
         g = G[ws.columns, ws.outputs]
-        start = previous = float(np.max(ws.violation(point.w[ws.columns, ws.outputs], g)))
+        start = previous = ws.worst(point, g)
         for _ in range(_NEWTON_STEPS):
-            if self._hessian is None and price <= _CHEAP:
-                self._hessian = _Snapshot(problem, point, len(ws.columns))
-            if self._hessian is None:
-                # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
-                model, done = local.solve_columns(point, g, 0.1 * previous, int(min(max(price, _CHEAP), _MOST_SWEEPS)))
-                if not done and price <= _LARGEST_PRICE:
-                    self._hessian = _Snapshot(problem, point, len(ws.columns))
-            else:
-                model = local.solve_gram(point, self._hessian, g, 0.03 * previous)
+            model = self._minimise_model(local, point, g, previous)
             moved = local.search(point, *model)
-            if moved is None and (self._hessian is None or self._hessian.exact_at(point)):
+            if moved is None and self._damping >= 1.0:
                 break
-            point = moved or point
+            self._adapt_damping(0.0 if moved is None else moved[1])
+            if moved is not None:
+                point = moved[0]
+            elif self._hessian is None or self._hessian.exact_at(point):
+                continue
             g = local.gradient(point)
-            violation = float(np.max(ws.violation(point.w[ws.columns, ws.outputs], g)))
+            violation = ws.worst(point, g)
             if self._hessian is not None and violation > _STALE * previous:
-                self._hessian = self._hessian.renewed(problem, point)
+                self._hessian = self._hessian.renewed(problem, point, self._damping)
             previous = violation
             if violation <= 0.1 * start:
                 break
         return point
+
+    def _minimise_model(self, local: _Local, point: Point, g: Array, violation: float) -> tuple[Array, Array, Array]:
+        """Return (new w, step in eta, step in b) of the quadratic model, by the cheaper of the two ways."""
+        problem, m = local.problem, len(g)
+        price = _gram_price(problem.design, m)
+        if price > _LARGEST_PRICE:
+            self._hessian = None
+        if self._hessian is None and price <= _CHEAP:
+            self._hessian = _Snapshot(problem, point, m, self._damping)
+        if self._hessian is not None:
+            return local.solve_gram(point, self._hessian, g, 0.03 * violation)
+        # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
+        sweeps = int(min(max(price, _CHEAP), _MOST_SWEEPS))
+        model, done = local.solve_columns(point, g, 0.1 * violation, sweeps, self._damping)
+        if not done and price <= _LARGEST_PRICE:
+            self._hessian = _Snapshot(problem, point, m, self._damping)
+        return model
+
+    def _adapt_damping(self, taken: float) -> None:
+        """Where saturated rows have no curvature the model promises too much: a cut step asks for damping."""
+        if taken < 0.5:
+            self._damping = max(10.0 * self._damping, _LEAST_DAMPING)
+            self._hessian = None
+        elif taken == 1.0:
+            self._damping = self._damping / 10.0 if self._damping > _LEAST_DAMPING else 0.0
 
 
 def _choose(problem: Problem, point: Point, G: Array) -> _WorkingSet:
@@ -139,13 +162,15 @@ class _Local:
     def gradient(self, point: Point) -> Array:
         return self.design.adjoint(point.residual)[self.index, self.ws.outputs]
 
-    def solve_columns(self, point: Point, g: Array, tol: float, sweeps: int) -> tuple[tuple[Array, Array, Array], bool]:
+    def solve_columns(
+        self, point: Point, g: Array, tol: float, sweeps: int, damping: float
+    ) -> tuple[tuple[Array, Array, Array], bool]:
         """Minimise the model at ``point`` with the residual kept up to date.
 
         Returns (new w, step in eta, step in b) and whether ``tol`` was reached within ``sweeps``.
         """
         ws, problem = self.ws, self.problem
-        curvature = problem.curvature(point)
+        curvature = problem.curvature(point).damped(damping, problem.weight)
         w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
         n, q = point.eta.shape
         m = len(w)
@@ -182,7 +207,7 @@ class _Local:
         ws, problem = self.ws, self.problem
         w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
         m, q = len(w), point.eta.shape[1]
-        H = snapshot.between(problem, ws.columns, ws.outputs)
+        H = snapshot.between(ws.columns, ws.outputs)
         db = np.zeros(q)
         gradient = g.copy()
         if problem.fit_intercept:  # minimise the intercepts out of the model
@@ -200,7 +225,7 @@ class _Local:
             delta += db
         return new, delta, db
 
-    def search(self, point: Point, new: Array, delta: Array, db: Array) -> Point | None:
+    def search(self, point: Point, new: Array, delta: Array, db: Array) -> tuple[Point, float] | None:
         """Line search towards the model's minimiser."""
         ws = self.ws
         w = point.w[ws.columns, ws.outputs]
@@ -226,57 +251,67 @@ class _Snapshot:
     than coordinates a random sample of rows is enough.
     """
 
-    def __init__(self, problem: Problem, point: Point, size: int, rows_wanted: int | None = None) -> None:
+    def __init__(self, problem: Problem, point: Point, size: int, damping: float, rows: int | None = None) -> None:
         n, d = problem.design.shape
         q = point.eta.shape[1]
-        self._curvature = problem.curvature(point)
         self._eta = point.eta
-        wanted = _sampled_rows(n, size) if rows_wanted is None else rows_wanted
-        self._rows = None if wanted >= n else np.sort(np.random.default_rng(0).choice(n, wanted, replace=False))
-        self._scale = 1.0 if self._rows is None else n / wanted
-        count = q if problem.fit_intercept else 0
-        self._columns = np.full(count, d)
-        self._outputs = np.arange(count)
+        self._design = problem.design
+        self._curvature = problem.curvature(point).damped(damping, problem.weight)
+        self._count = min(_sampled_rows(n, size) if rows is None else rows, n)
+        self._scale = n / self._count
+        if self._count < n:
+            sample = _sample(n, self._count)
+            self._scale = n / len(sample)
+            self._design, self._curvature = self._design.rows(sample), self._curvature.rows(sample)
+        free = q if problem.fit_intercept else 0
+        self._free = np.arange(free)
+        self._columns, self._outputs = np.full(free, d), np.arange(free)
         self._position = np.full(d * q, -1)
-        self._H = self._gram(problem, (self._columns, self._outputs))
+        self._H = np.zeros((0, 0))
 
     def exact_at(self, point: Point) -> bool:
-        return self._eta is point.eta and self._rows is None
+        """Whether this is the true Hessian of ``point``."""
+        return self._eta is point.eta and self._scale == 1.0
 
-    def renewed(self, problem: Problem, point: Point) -> _Snapshot:
+    def renewed(self, problem: Problem, point: Point, damping: float) -> _Snapshot:
         """Return the Hessian at ``point``; from more rows if it was taken right there already."""
-        size = len(self._columns)
-        if self._rows is None or self._eta is not point.eta:
-            return _Snapshot(problem, point, size, None if self._rows is None else len(self._rows))
-        return _Snapshot(problem, point, size, 4 * len(self._rows))
+        more = 4 if self._eta is point.eta else 1
+        return _Snapshot(problem, point, len(self._columns), damping, more * self._count)
 
-    def between(self, problem: Problem, columns: Array, outputs: Array) -> Array:
+    def between(self, columns: Array, outputs: Array) -> Array:
         """Return the Hessian of some coordinates followed by the intercepts."""
-        q = self._curvature.d.shape[1]
-        flat = columns * q + outputs
+        flat = columns * self._curvature.d.shape[1] + outputs
         new = np.flatnonzero(self._position[flat] < 0)
         if len(new):
-            self._extend(problem, columns[new], outputs[new])
-        free = len(self._columns) - np.count_nonzero(self._position >= 0)
-        index = np.append(self._position[flat], np.arange(free))
+            size = len(self._columns)
+            self._position[flat[new]] = np.arange(size, size + len(new))
+            self._extend(columns[new], outputs[new])
+        index = np.append(self._position[flat], self._free)
         return self._H[np.ix_(index, index)]
 
-    def _extend(self, problem: Problem, columns: Array, outputs: Array) -> None:
+    def _extend(self, columns: Array, outputs: Array) -> None:
         old, new = (self._columns, self._outputs), (columns, outputs)
-        size = len(self._columns)
-        H = np.empty((size + len(columns),) * 2)
+        self._columns, self._outputs = np.append(old[0], columns), np.append(old[1], outputs)
+        size = len(self._H)
+        if size == 0:
+            self._H = self._gram((self._columns, self._outputs))
+            return
+        H = np.empty((len(self._columns),) * 2)
         H[:size, :size] = self._H
-        H[size:, size:] = self._gram(problem, new)
-        if size:
-            H[size:, :size] = self._gram(problem, new, old)
-            H[:size, size:] = H[size:, :size].T
-        self._position[columns * self._curvature.d.shape[1] + outputs] = np.arange(size, len(H))
-        self._columns = np.append(self._columns, columns)
-        self._outputs = np.append(self._outputs, outputs)
+        H[size:, size:] = self._gram(new)
+        H[size:, :size] = self._gram(new, old)
+        H[:size, size:] = H[size:, :size].T
         self._H = H
 
-    def _gram(self, problem: Problem, left: Any, right: Any = None) -> Array:
-        return self._scale * problem.design.gram(self._curvature, left, right, self._rows)
+    def _gram(self, left: Any, right: Any = None) -> Array:
+        return self._scale * self._design.gram(self._curvature, left, right)
+
+
+def _sample(n: int, count: int) -> Array:
+    """Return about ``count`` of n rows, in short runs of neighbours (which memory likes) at random places."""
+    run = 32
+    starts = np.sort(np.random.default_rng(0).choice(n // run, min(-(-count // run), n // run), replace=False))
+    return (run * starts[:, None] + np.arange(run)).ravel()
 
 
 def _sampled_rows(n: int, m: int) -> int:

@@ -100,12 +100,13 @@ def line_search(
     delta: Array,
     db: Array,
     move: Callable[[float], tuple[Callable[[], Array], float]],
-) -> Point | None:
+) -> tuple[Point, float] | None:
     """Armijo backtracking on eta alone: every trial costs O(n q), never a product with the design.
 
     ``delta`` is the full step in eta, ``db`` in the intercepts; ``move(t)`` returns a function that makes the weights
     after a fraction t of the step, and the change of their penalty (a sum of differences, since a difference of sums
-    would drown in rounding near the optimum). Returns None when no fraction lowers the objective.
+    would drown in rounding near the optimum). Returns the new point and the fraction taken, or None when nothing lowers
+    the objective.
     """
     xp = array_namespace(delta)
     slope = float(xp.sum(point.residual * delta)) + move(1.0)[1]
@@ -119,7 +120,7 @@ def line_search(
         # A step that promises less than the objective can resolve is taken on the model's word.
         unresolved = t == 1.0 and -slope <= 1e-12 * abs(point.objective)
         if unresolved or (loss - point.loss) + change <= 1e-4 * t * slope:
-            return Point(make(), point.b + t * db, eta, loss, residual, point.penalty + change)
+            return Point(make(), point.b + t * db, eta, loss, residual, point.penalty + change), t
         t /= 2.0
     return None
 

@@ -46,7 +46,8 @@ class Reweighted:
             trial = w if t == 1.0 else point.w + t * dw
             return lambda: trial, problem.prior.penalty(trial) - point.penalty
 
-        return line_search(problem, point, delta, db, move) or point
+        found = line_search(problem, point, delta, db, move)
+        return point if found is None else found[0]
 
 
 def majorised_minimiser(

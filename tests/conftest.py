@@ -1,0 +1,25 @@
+"""Settings shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Shared machines pause; an example's wall-clock time says nothing about the code. The seed is fixed so that a red test
+# is red for everybody.
+settings.register_profile(
+    "smaller", deadline=None, derandomize=True, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("smaller")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Return the folder of the papers' data sets, or skip."""
+    folder = os.environ.get("SMALLER_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("SMALLER_DATA does not name the folder of the papers' data sets")
+    return Path(folder)

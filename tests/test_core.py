@@ -1,0 +1,312 @@
+"""The compiled sweep against a page of NumPy; this file needs nothing else of the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from smaller import _core
+
+Array = Any
+
+
+@dataclass
+class Quadratic:
+    """``<g, dw> + <gb, db> + 1/2 sum_i delta_i' (diag(d_i) - u_i u_i') delta_i + penalty``, in the core's layout."""
+
+    X: Array
+    first: Array
+    column: Array
+    gradient: Array
+    slope: Array
+    ridge: Array
+    start: Array
+    d: Array  # (q, n)
+    u: Array | None
+    gb: Array | None
+    outputs: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = np.repeat(np.arange(len(self.d)), np.diff(self.first))
+
+    def hessian(self) -> tuple[Array, Array]:
+        """Return the dense Hessian over (weights, intercepts) and the gradient at entry."""
+        columns = [np.asarray(self.X[:, j], dtype=np.float64) for j in self.column]
+        outputs, gradient = self.outputs, self.gradient
+        if self.gb is not None:
+            columns += [np.ones(self.d.shape[1])] * len(self.gb)
+            outputs, gradient = np.append(outputs, np.arange(len(self.gb))), np.append(gradient, self.gb)
+        m = len(columns)
+        H = np.zeros((m, m))
+        for a in range(m):
+            for c in range(m):
+                k, l = outputs[a], outputs[c]  # noqa: E741
+                entry = (self.d[k] if k == l else 0.0) - (0.0 if self.u is None else self.u[k] * self.u[l])
+                H[a, c] = np.sum(columns[a] * columns[c] * entry)
+        return H, gradient
+
+
+def random_quadratic(
+    seed: int, *, q: int = 3, n: int = 37, p: int = 8, intercept: bool = True, coupled: bool = True, dtype: str = "d"
+) -> Quadratic:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.6) + 0.3 * (rng.random(p) < 0.3)
+    X = np.asfortranarray(X.astype(dtype))
+    members = [np.sort(rng.permutation(p)[: rng.integers(1, p + 1)]) for _ in range(q)]
+    column = np.concatenate(members).astype(np.int64)
+    m = len(column)
+    P = rng.dirichlet(np.ones(q + 1), size=n).T[:q]  # softmax with one class pinned: strictly convex rows
+    return Quadratic(
+        X,
+        np.cumsum([0, *map(len, members)]).astype(np.int64),
+        column,
+        rng.standard_normal(m) * 3,
+        rng.random(m) * 2,
+        rng.random(m) * (rng.random(m) < 0.5),
+        rng.standard_normal(m) * (rng.random(m) < 0.5),
+        np.ascontiguousarray(P),
+        np.ascontiguousarray(P) if coupled else None,
+        rng.standard_normal(q) if intercept else None,
+    )
+
+
+def plain_descent(H: Array, g: Array, slope: Array, ridge: Array, start: Array, sweeps: int = 20000) -> Array:
+    """Cyclic coordinate descent, one coordinate and one line at a time; trailing coordinates are intercepts."""
+    m, extra = len(start), len(g) - len(start)
+    x = np.append(start, np.zeros(extra))
+    origin = x.copy()
+    slope, ridge = np.append(slope, np.zeros(extra)), np.append(ridge, np.zeros(extra))
+    for _ in range(sweeps):
+        before = x.copy()
+        for j in range(m + extra):
+            target = H[j, j] * x[j] - (g[j] + H[j] @ (x - origin))
+            x[j] = np.sign(target) * max(abs(target) - slope[j], 0.0) / (H[j, j] + ridge[j])
+        if np.max(np.abs(x - before)) < 1e-14:
+            break
+    return x
+
+
+class Run:
+    """The core's working arrays for one descent."""
+
+    def __init__(self, problem: Quadratic) -> None:
+        q, n = problem.d.shape
+        m = len(problem.column)
+        self.problem = problem
+        self.w, self.square, self.mean = problem.start.copy(), np.zeros(m), np.zeros(m)
+        self.delta, self.b = np.zeros((q, n)), np.zeros(q)
+        self.s = None if problem.u is None else np.zeros(n)
+        self.progress = np.array([-1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+    def arguments(self, **changes: Any) -> dict[str, Any]:
+        p = self.problem
+        return {
+            "first": p.first,
+            "column": p.column,
+            "gradient": p.gradient,
+            "slope": p.slope,
+            "ridge": p.ridge,
+            "w": self.w,
+            "square": self.square,
+            "mean": self.mean,
+            "d": p.d,
+            "u": p.u,
+            "delta": self.delta,
+            "s": self.s,
+            "gb": p.gb,
+            "b": self.b,
+            "progress": self.progress,
+            "max_sweeps": 100000,
+            "tol": 1e-13,
+            "budget": 1e9,
+        } | changes
+
+    def dense(self, **changes: Any) -> bool:
+        return bool(_core.descend(**({"X": self.problem.X} | self.arguments(**changes))))
+
+    def sparse(self, index: str, **changes: Any) -> bool:
+        S = sparse.csc_array(self.problem.X)
+        return bool(
+            _core.descend_sparse(S.data, S.indices.astype(index), S.indptr.astype(index), **self.arguments(**changes))
+        )
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("storage", ["dense", "i4", "i8"])
+@pytest.mark.parametrize("seed", range(3))
+def test_descent_matches_plain_numpy(dtype: str, intercept: bool, coupled: bool, storage: str, seed: int) -> None:
+    problem = random_quadratic(seed, dtype=dtype, intercept=intercept, coupled=coupled)
+    run = Run(problem)
+    assert run.dense() if storage == "dense" else run.sparse(storage)
+    expected = plain_descent(*problem.hessian(), problem.slope, problem.ridge, problem.start)
+    m = len(problem.start)
+    np.testing.assert_allclose(run.w, expected[:m], atol=1e-9)
+    np.testing.assert_array_equal(run.w == 0, np.abs(expected[:m]) < 1e-12)
+    if intercept:
+        np.testing.assert_allclose(run.b, expected[m:], atol=1e-9)
+    # What the descent leaves behind is the step in eta, and its projection on u.
+    eta = np.zeros_like(run.delta)
+    for k in range(len(eta)):
+        mine = problem.outputs == k
+        eta[k] = problem.X[:, problem.column[mine]].astype(float) @ (run.w - problem.start)[mine] + run.b[k]
+    np.testing.assert_allclose(run.delta, eta, atol=1e-9)
+    if coupled:
+        np.testing.assert_allclose(run.s, np.sum(problem.u * eta, axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("storage", ["dense", "i4"])
+@pytest.mark.parametrize("budget", [0.0, 100.0, 1000.0])
+def test_a_budget_only_interrupts(storage: str, budget: float) -> None:
+    problem = random_quadratic(7)
+    whole, pieces = Run(problem), Run(problem)
+    calls = 0
+    if storage == "dense":
+        whole.dense()
+        while not pieces.dense(budget=budget):
+            calls += 1
+    else:
+        whole.sparse(storage)
+        while not pieces.sparse(storage, budget=budget):
+            calls += 1
+    assert calls > 1
+    np.testing.assert_allclose(pieces.w, whole.w, atol=1e-11)
+    np.testing.assert_allclose(pieces.delta, whole.delta, atol=1e-11)
+
+
+def test_max_sweeps_is_obeyed() -> None:
+    run = Run(random_quadratic(3))
+    assert run.dense(max_sweeps=2, tol=0.0)
+    assert run.progress[2] == 2
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+@pytest.mark.parametrize("storage", ["dense", "i8"])
+def test_zero_and_constant_columns_get_no_weight(value: float, storage: str) -> None:
+    problem = random_quadratic(5, q=1)
+    problem.X[:, problem.column[0]] = value
+    problem.start[0] = 0.7
+    problem.slope[0] = 0.1
+    run = Run(problem)
+    run.dense() if storage == "dense" else run.sparse(storage)
+    assert run.w[0] == 0.0
+    assert np.isfinite(run.w).all()
+    assert np.isfinite(run.b).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_gram_descent_matches_plain_numpy(seed: int) -> None:
+    problem = random_quadratic(seed, intercept=False)
+    H, g = problem.hessian()
+    w, gradient = problem.start.copy(), g.copy()
+    sweeps = _core.descend_gram(H, gradient, problem.slope, problem.ridge, w, 100000, 1e-13)
+    assert 1 < sweeps < 100000
+    np.testing.assert_allclose(w, plain_descent(H, g, problem.slope, problem.ridge, problem.start), atol=1e-9)
+    np.testing.assert_allclose(gradient, g + H @ (w - problem.start), atol=1e-9)
+
+
+BAD_SHAPES = {
+    "first": lambda run: run.problem.first[:-1],
+    "column": lambda run: run.problem.column + 100,
+    "gradient": lambda run: run.problem.gradient[:-1],
+    "slope": lambda run: run.problem.slope[:-1],
+    "ridge": lambda run: np.append(run.problem.ridge, 1.0),
+    "w": lambda run: run.w[:-1],
+    "square": lambda run: run.square[:-1],
+    "mean": lambda run: run.mean[:-1],
+    "d": lambda run: np.ascontiguousarray(run.problem.d[:, :-1]),
+    "u": lambda run: np.ascontiguousarray(run.problem.u[:-1]),
+    "delta": lambda run: np.ascontiguousarray(run.delta[:, :-1]),
+    "s": lambda run: None,
+    "gb": lambda run: run.problem.gb[:-1],
+    "b": lambda run: run.b[:-1],
+    "progress": lambda run: run.progress[:-1],
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD_SHAPES))
+@pytest.mark.parametrize("storage", ["dense", "i4"])
+def test_bad_shapes_raise(name: str, storage: str) -> None:
+    run = Run(random_quadratic(0))
+    changes = {name: BAD_SHAPES[name](run)}
+    with pytest.raises(ValueError, match=r"must|range"):
+        run.dense(**changes) if storage == "dense" else run.sparse(storage, **changes)
+
+
+def test_indices_outside_raise() -> None:
+    run = Run(random_quadratic(0))
+    for column in (-1, run.problem.X.shape[1]):
+        wrong = run.problem.column.copy()
+        wrong[0] = column
+        with pytest.raises(ValueError, match="range"):
+            run.dense(column=wrong)
+    decreasing = run.problem.first.copy()
+    decreasing[1] = decreasing[-1] + 1
+    with pytest.raises(ValueError, match="decrease"):
+        run.dense(first=decreasing)
+
+
+@pytest.mark.parametrize("name", ["w", "square", "mean", "delta", "s", "b", "progress"])
+def test_read_only_outputs_raise(name: str) -> None:
+    run = Run(random_quadratic(0))
+    frozen = getattr(run, name).copy()
+    frozen.flags.writeable = False
+    with pytest.raises(TypeError):
+        run.dense(**{name: frozen})
+
+
+@pytest.mark.parametrize("name", ["gradient", "w", "d", "delta"])
+def test_wrong_types_are_refused_not_copied(name: str) -> None:
+    run = Run(random_quadratic(0))
+    with pytest.raises(TypeError):
+        run.dense(**{name: run.arguments()[name].astype(np.float32)})
+
+
+def test_rows_first_is_refused() -> None:
+    run = Run(random_quadratic(0))
+    with pytest.raises((ValueError, TypeError)):
+        run.dense(X=np.ascontiguousarray(run.problem.X))
+
+
+def test_read_only_inputs_are_welcome() -> None:
+    problem = random_quadratic(0)
+    for array in (problem.X, problem.gradient, problem.slope, problem.ridge, problem.d, problem.u, problem.gb):
+        array.flags.writeable = False
+    assert Run(problem).dense()
+
+
+def test_gram_bad_shapes_raise() -> None:
+    H, v = np.eye(3), np.ones(3)
+    with pytest.raises(ValueError, match="square"):
+        _core.descend_gram(np.ones((3, 2)), v.copy(), v, v, v.copy(), 10, 0.0)
+    for place in range(1, 5):
+        arguments = [H, v.copy(), v, v, v.copy()]
+        arguments[place] = np.ones(2)
+        with pytest.raises(ValueError, match="length"):
+            _core.descend_gram(*arguments, 10, 0.0)
+
+
+@pytest.mark.parametrize("storage", ["dense", "i4"])
+def test_nothing_to_do(storage: str) -> None:
+    problem = random_quadratic(0, q=2)
+    empty = np.zeros(0)
+    nothing = Quadratic(
+        problem.X,
+        np.zeros(3, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+        empty,
+        empty,
+        empty,
+        empty,
+        problem.d,
+        problem.u,
+        None,
+    )
+    run = Run(nothing)
+    assert run.dense() if storage == "dense" else run.sparse(storage)
+    assert not run.delta.any()
