@@ -87,9 +87,7 @@ def show_certificate(smlr: SMLR) -> None:
     solution = smlr.solution_
     print(f"\n  certificate   {solution.status.value}")
     print(f"                objective {solution.objective:.6f}, at most {solution.gap:.1e} above the minimum")
-    print(
-        f"                KKT violation {solution.violation:.1e}, next to a penalty of slope {smlr.alpha:g}\n"
-    )
+    print(f"                KKT violation {solution.violation:.1e}, next to a penalty of slope {smlr.alpha:g}\n")
 
 
 if __name__ == "__main__":

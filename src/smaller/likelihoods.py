@@ -23,6 +23,7 @@ from smaller.arrays import (
     log_normal_cdf,
     log_partition,
     mills,
+    positive_part,
     tilted,
     to_host,
 )
@@ -108,7 +109,7 @@ def _means(y: Array, weight: Array | None) -> Array:
 
 def _plogp(p: Array) -> Array:
     xp = array_namespace(p)
-    positive = xp.clip(p, 0.0, None)
+    positive = positive_part(p)
     return positive * xp.log(xp.where(positive > 0, positive, xp.ones_like(positive)))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from smaller.arrays import Array, array_namespace, soft_threshold, to_host
+from smaller.arrays import Array, array_namespace, positive_part, soft_threshold, to_host
 
 __all__ = ["ALL_PRIORS", "ElasticNet", "Jeffreys", "Laplace", "Normal", "Prior"]
 
@@ -53,6 +53,10 @@ def _column(values: Array, columns: Array) -> Array:
     return values[columns] if getattr(values, "ndim", 0) == 2 else values
 
 
+def _is_zero(part: Array | float) -> bool:
+    return isinstance(part, float) and part == 0.0
+
+
 def _inverse_magnitude(w: Array) -> Array:
     """Return ``1 / |w|``, infinite at zero, without a warning."""
     xp = array_namespace(w)
@@ -91,12 +95,14 @@ class ElasticNet:
     def violation(self, w: Array, G: Array) -> Array:
         xp = array_namespace(w)
         gradient = G + self.ridge * w
-        at_zero = xp.clip(xp.abs(gradient) - self.slope, 0.0, None)
+        at_zero = positive_part(xp.abs(gradient) - self.slope)
         return xp.where(w == 0, at_zero, xp.abs(gradient + self.slope * xp.sign(w)))
 
     def conjugate(self, G: Array) -> float:
+        if _is_zero(self.ridge):
+            return 0.0
         xp = array_namespace(G)
-        excess = xp.clip(xp.abs(G) - self.slope, 0.0, None)
+        excess = positive_part(xp.abs(G) - self.slope)
         ridge = xp.zeros_like(G) + self.ridge
         return float(
             xp.sum(xp.where(ridge > 0, excess**2 / (2.0 * xp.where(ridge > 0, ridge, 1.0 + 0.0 * ridge)), 0.0 * G))
@@ -105,6 +111,9 @@ class ElasticNet:
     def feasible(self, G: Array) -> float:
         xp = array_namespace(G)
         size = xp.abs(G)
+        if isinstance(self.slope, float) and _is_zero(self.ridge):
+            largest = float(xp.max(size)) if G.size and self.slope > 0 else 0.0
+            return 1.0 if largest <= self.slope else self.slope / largest
         zero = xp.zeros_like(G)
         # A ridge makes every gradient feasible; a free column's gradient is zero after its exact solve.
         bounded = ((zero + self.ridge) == 0) & ((zero + self.slope) > 0) & (size > 0)
@@ -125,10 +134,16 @@ class ElasticNet:
         shift = xp.where(slope[:, 0] == 0, mean, xp.where(ridge[:, 0] == 0, middle, 0.0 * mean))
         return w - shift[:, None]
 
+    def times(self, alpha: float) -> ElasticNet:
+        """Return the prior with both parts multiplied by ``alpha``."""
+        return ElasticNet(alpha * self.slope, alpha * self.ridge)
+
     def take(self, columns: Array) -> ElasticNet:
         return ElasticNet(_column(self.slope, columns), _column(self.ridge, columns))
 
     def free(self, n_columns: int) -> np.ndarray[Any, Any]:
+        if isinstance(self.slope, float) and self.slope > 0.0:
+            return np.empty(0, dtype=np.int64)
         unpenalised = (to_host(self.slope) == 0) & (to_host(self.ridge) == 0)
         return np.flatnonzero(np.broadcast_to(unpenalised, (n_columns, 1)))
 
@@ -166,7 +181,7 @@ class Jeffreys:
         # Local rule: the larger root of w^2 - |a| w + step = 0 where it is real, else zero.
         xp = array_namespace(a)
         discriminant = a**2 - 4.0 * step
-        root = xp.sqrt(xp.clip(discriminant, 0.0, None))
+        root = xp.sqrt(positive_part(discriminant))
         return xp.where(discriminant >= 0, xp.sign(a) * (xp.abs(a) + root) / 2.0, 0.0 * a)
 
     def violation(self, w: Array, G: Array) -> Array:

@@ -21,6 +21,9 @@ from smaller.priors import ElasticNet, Prior
 __all__ = ["Certificate", "Point", "Problem", "Solution", "Status"]
 
 
+_LARGEST_FREE_BLOCK = 2000  # coordinates that one exact Newton solve takes on
+
+
 class Status(enum.Enum):
     """How a fit ended; the value is the sentence shown to the user."""
 
@@ -155,10 +158,12 @@ class Problem:
 
         Newton with step halving; without this the dual point is infeasible and the gap cannot close.
         """
+        q = self.likelihood.n_outputs
         free = self.prior.free(self.n_columns)
+        if len(free) * q > _LARGEST_FREE_BLOCK:  # left to the solver's own steps
+            free = free[:0]
         if not self.fit_intercept and len(free) == 0:
             return point
-        q = self.likelihood.n_outputs
         block = self.design.take(free) if len(free) else None
         members = np.append(free, self.n_columns) if self.fit_intercept else free
         columns, outputs = np.repeat(members, q), np.tile(np.arange(q), len(members))
@@ -200,7 +205,8 @@ class Problem:
         for _ in range(40):
             eta = point.eta + t * move
             loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
-            if loss <= point.loss + 1e-4 * t * slope:
+            # A step that promises less than the loss can resolve is taken on the model's word.
+            if loss <= point.loss + 1e-4 * t * slope or (t == 1.0 and -slope <= 1e-12 * abs(point.loss)):
                 w = point.w
                 if block is not None:
                     w = from_host(to_host(w).copy(), w)

@@ -41,7 +41,6 @@ __all__ = [
     "Fitted",
     "KernelOrLinearClassifier",
     "feature_names",
-    "_first_of_equals",
     "row_keys",
     "warn_unless_converged",
 ]

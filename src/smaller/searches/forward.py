@@ -60,8 +60,6 @@ class Stage:
 
     alpha: float
     n_points: int
-    w: Array  # (m, q)
-    b: Array  # (q,)
     objective: float
     validation_error: float
     validation_loss: float  # mean log-loss
@@ -103,16 +101,26 @@ class Submodel:
     """The model on the points chosen so far, its optimum, and factors of its Hessian."""
 
     def __init__(
-        self, likelihood: Multinomial, y: Array, weight: Array | None, alpha: float, *, fit_intercept: bool = True
+        self,
+        likelihood: Multinomial,
+        y: Array,
+        weight: Array | None,
+        alpha: float,
+        *,
+        fit_intercept: bool = True,
+        phi: Array | None = None,
     ) -> None:
         self.likelihood, self.y, self.weight, self.alpha = likelihood, y, weight, alpha
         self.n, self.q = y.shape
         self.shared = self.q > MOST_OWN_FACTORS
         self.first = int(fit_intercept)  # index of the first kernel column
-        self.d = self.first
-        self._D = np.ones((self.n, 16), order="F")
-        self._beta = np.zeros((16, self.q))
-        self._inverse = np.zeros((1 if self.shared else self.q, 16, 16))
+        self.d = self.first + (0 if phi is None else phi.shape[1])
+        capacity = max(16, self.d)
+        self._D = np.ones((self.n, capacity), order="F")
+        if phi is not None:
+            self._D[:, self.first : self.d] = phi
+        self._beta = np.zeros((capacity, self.q))
+        self._inverse = np.zeros((1 if self.shared else self.q, capacity, capacity))
         if fit_intercept:
             self._beta[0] = likelihood.null(y, weight)
         self.eta = np.asfortranarray(np.zeros_like(y) + (self._beta[0] if fit_intercept else 0.0))
@@ -120,7 +128,7 @@ class Submodel:
         self.renew()
 
     @property
-    def D(self) -> Array:
+    def D(self) -> Array:  # noqa: N802
         """Columns ``[1 Phi]`` (n, d)."""
         return self._D[:, : self.d]
 
@@ -406,20 +414,24 @@ def select(
     alphas: Sequence[float],
     settings: Forward,
     *,
+    rows: Array | None = None,
     fit_intercept: bool = True,
     rng: np.random.Generator | None = None,
     watched: Array | None = None,
+    watched_weight: Array | None = None,
 ) -> tuple[Submodel, ImportPath, list[Stage]]:
     """Run Algorithm 2 for one strength, Algorithm 3 for several (decreasing): points and weights are carried over.
 
-    ``watched`` rows must have weight zero; their error is recorded after every addition. They are never chosen.
+    ``rows`` may be chosen; None: all of positive weight. ``watched`` rows must have weight zero: they are predicted but not learnt from, and never chosen. Their error, with
+    weights ``watched_weight``, is recorded after every addition.
     """
-    rows = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
+    if rows is None:
+        rows = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)
     candidates = Candidates(kernel, X, _sampled(rows, X.shape[0], settings, rng), settings.memory_limit)
     if candidates.rho.min() < 0.0:
         raise ValueError("kernel must be positive semi-definite for import vectors: K(x, x) < 0 was found.")
     model = Submodel(likelihood, y, weight, float(alphas[0]), fit_intercept=fit_intercept)
-    watch = _Watch(model, watched)
+    watch = _Watch(model, watched, watched_weight)
     points: list[int] = []
     records: list[tuple[float, float, float]] = []
     stages = []
@@ -518,9 +530,7 @@ def _by_one_step(model: Submodel, candidates: Candidates, g: Array) -> tuple[int
     return (best, model.objective - float(H[best])) if np.isfinite(H[best]) else (-1, 0.0)
 
 
-def _after_one_step(
-    model: Submodel, candidates: Candidates, index: int, c: Array, own: Array, column: Array
-) -> float:
+def _after_one_step(model: Submodel, candidates: Candidates, index: int, c: Array, own: Array, column: Array) -> float:
     """Return H after the Newton step with candidate ``index``, whose new coefficient is ``c`` (q,)."""
     V = candidates.V[:, : model.d, index].astype(np.float64)
     moved = np.column_stack([model.factors[h].T @ V[h] for h in range(len(V))]) * c
@@ -556,21 +566,23 @@ _CHOICES: dict[str, Callable[[Submodel, Candidates, Array], tuple[int, float]]] 
 class _Watch:
     """Errors on rows of weight zero, which the model predicts without learning from them."""
 
-    def __init__(self, model: Submodel, rows: Array | None) -> None:
+    def __init__(self, model: Submodel, rows: Array | None, weight: Array | None) -> None:
         self.model, self.rows = model, rows
-        if rows is not None:
-            self.labels = model.likelihood.predict(1e3 * model.y[rows] - 500.0 * (model.q == 1)).argmax(axis=1)
-
-    def _proba(self) -> Array:
-        return self.model.likelihood.predict(self.model.eta[self.rows])
+        if rows is None:
+            return
+        self.y, self.weight = model.y[rows], weight
+        # Targets of one output say whether it is class 1, those of several which class it is.
+        self.labels = self.y[:, 0] if model.q == 1 else self.y.argmax(axis=1)
 
     def error(self) -> float:
-        return math.nan if self.rows is None else float(np.mean(self._proba().argmax(axis=1) != self.labels))
+        if self.rows is None:
+            return math.nan
+        wrong = self.model.likelihood.predict(self.model.eta[self.rows]).argmax(axis=1) != self.labels
+        return float(np.average(wrong, weights=self.weight))
 
     def stage(self) -> Stage:
-        loss = math.nan
+        model, loss = self.model, math.nan
         if self.rows is not None:
-            y = self.model.y[self.rows]
-            loss = self.model.likelihood.evaluate(self.model.eta[self.rows], y, None)[0] / len(self.rows)
-        model = self.model
-        return Stage(model.alpha, len(model.w), model.w.copy(), model.b.copy(), model.objective, self.error(), loss)
+            total = len(self.rows) if self.weight is None else float(self.weight.sum())
+            loss = model.likelihood.evaluate(model.eta[self.rows], self.y, self.weight)[0] / total
+        return Stage(model.alpha, len(model.w), model.objective, self.error(), loss)

@@ -36,6 +36,7 @@ _SAMPLE_ROWS = 30  # rows per coordinate in a sampled Hessian
 _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
 _LEAST_DAMPING = 1e-4
 _MOST_SWEEPS = 100  # over the columns, in one model
+_TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
 _CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
 _LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large to keep
 
@@ -70,17 +71,22 @@ class Coordinate:
     def __init__(self) -> None:
         self._hessian: _Snapshot | None = None
         self._damping = 0.0
+        self.lookahead = 0.0  # admit zero weights whose gradient is within this fraction of the slope, once
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""
-        ws = _choose(problem, point, G)
+        ws, complete = _choose(problem, point, G, self.lookahead)
+        self.lookahead = 0.0
         if len(ws.columns) == 0:
             return point
         local = _Local(problem, ws)
         g = G[ws.columns, ws.outputs]
-        start = previous = ws.worst(point, g)
+        violation = ws.worst(point, g)
+        # The gap is about violation * |w|_1. A working set that left violators out is not worth that much.
+        target = 0.3 * aim / max(float(np.abs(point.w).sum()), 1e-300) if complete else 0.1 * violation
         for _ in range(_NEWTON_STEPS):
-            model = self._minimise_model(local, point, g, previous)
+            previous = violation
+            model = self._minimise_model(local, point, g, previous, target)
             moved = local.search(point, *model)
             if moved is None and self._damping >= 1.0:
                 break
@@ -91,28 +97,28 @@ class Coordinate:
                 continue
             g = local.gradient(point)
             violation = ws.worst(point, g)
-            if self._hessian is not None and violation > _STALE * previous:
-                self._hessian = self._hessian.renewed(problem, point, self._damping)
-            previous = violation
-            if violation <= 0.1 * start:
+            if violation <= target:
                 break
+            if self._hessian is not None and (local.trifle or violation > _STALE * previous):
+                self._hessian = self._hessian.renewed(problem, point, self._damping)
         return point
 
-    def _minimise_model(self, local: _Local, point: Point, g: Array, violation: float) -> tuple[Array, Array, Array]:
+    def _minimise_model(
+        self, local: _Local, point: Point, g: Array, violation: float, target: float
+    ) -> tuple[Array, Array, Array]:
         """Return (new w, step in eta, step in b) of the quadratic model, by the cheaper of the two ways."""
-        problem, m = local.problem, len(g)
-        price = _gram_price(problem.design, m)
+        problem, price = local.problem, local.price
         if price > _LARGEST_PRICE:
             self._hessian = None
         if self._hessian is None and price <= _CHEAP:
-            self._hessian = _Snapshot(problem, point, m, self._damping)
+            self._hessian = _Snapshot(problem, point, len(g), self._damping)
         if self._hessian is not None:
-            return local.solve_gram(point, self._hessian, g, 0.03 * violation)
+            return local.solve_gram(point, self._hessian, g, max(0.03 * violation, 0.3 * target))
         # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
         sweeps = int(min(max(price, _CHEAP), _MOST_SWEEPS))
-        model, done = local.solve_columns(point, g, 0.1 * violation, sweeps, self._damping)
+        model, done = local.solve_columns(point, g, max(0.1 * violation, 0.3 * target), sweeps, self._damping)
         if not done and price <= _LARGEST_PRICE:
-            self._hessian = _Snapshot(problem, point, m, self._damping)
+            self._hessian = _Snapshot(problem, point, len(g), self._damping)
         return model
 
     def _adapt_damping(self, taken: float) -> None:
@@ -124,28 +130,25 @@ class Coordinate:
             self._damping = self._damping / 10.0 if self._damping > _LEAST_DAMPING else 0.0
 
 
-def _choose(problem: Problem, point: Point, G: Array) -> _WorkingSet:
-    """All non-zero weights, and as many of the worst violators again."""
-    violation = problem.prior.violation(point.w, G)
+def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple[_WorkingSet, bool]:
+    """All non-zero weights, and as many of the worst violators again; says whether these are all violators.
+
+    ``lookahead`` is the sequential strong rule's margin: on a path, gradients that will reach the slope soon are
+    admitted before they do, which saves a round.
+    """
+    slope, ridge = problem.prior.linearise(point.w, "l1")
     active = point.w != 0
     active[problem.prior.free(problem.n_columns)] = True
-    candidates = np.flatnonzero((violation > 0).ravel() & ~active.ravel())
-    room = max(min(problem.design.shape[0] // 2, _LARGEST_START), _SMALLEST_START, int(active.sum()))
-    if len(candidates) > room:
-        worst = np.argpartition(violation.ravel()[candidates], -room)[-room:]
-        candidates = candidates[worst]
-    chosen = active.ravel()
-    chosen[candidates] = True
-    outputs, columns = np.nonzero(chosen.reshape(active.shape).T)  # sorted by output
-    q = active.shape[1]
-    slope, ridge = problem.prior.linearise(point.w, "l1")
-    return _WorkingSet(
-        columns.astype(np.int64),
-        outputs.astype(np.int64),
-        np.searchsorted(outputs, np.arange(q + 1)).astype(np.int64),
-        np.ascontiguousarray(slope[columns, outputs]),
-        np.ascontiguousarray(ridge[columns, outputs]),
-    )
+    excess = np.abs(G + ridge * point.w) - (1.0 - lookahead) * slope
+    chosen = ((excess > 0) | active).ravel()
+    room = max(min(problem.design.shape[0] // 2, _LARGEST_START), _SMALLEST_START, int(np.count_nonzero(active)))
+    candidates = np.flatnonzero(chosen & ~active.ravel())
+    complete = len(candidates) <= room
+    if not complete:
+        chosen[candidates[np.argpartition(excess.ravel()[candidates], -room)[:-room]]] = False
+    outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.reshape(active.shape).T))  # sorted by output
+    first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
+    return _WorkingSet(columns, outputs, first, slope[columns, outputs], ridge[columns, outputs]), complete
 
 
 class _Local:
@@ -153,6 +156,9 @@ class _Local:
 
     def __init__(self, problem: Problem, ws: _WorkingSet) -> None:
         self.problem, self.ws = problem, ws
+        m = len(ws.columns)
+        self.price = _gram_price(problem.design, m)
+        self.trifle = problem.design.shape[0] * m * m <= _TRIFLE
         self.distinct, self.place = np.unique(ws.columns, return_inverse=True)
         # A copy of the few columns in use is small and contiguous; half of the design or more is used in place.
         self.whole = 4 * len(self.distinct) > problem.n_columns and isinstance(problem.design, Dense | Csc)

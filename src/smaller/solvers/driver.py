@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from smaller.arrays import Array, array_namespace
 from smaller.problem import Certificate, Point, Problem, Solution, Status
 
-__all__ = ["Progress", "Stepper", "drive", "line_search"]
+__all__ = ["Progress", "Run", "Stepper", "descend", "drive", "line_search"]
 
 _log = logging.getLogger("smaller")
 
@@ -32,6 +33,35 @@ class Stepper(Protocol):
         """Return a point that is no worse; ``G`` is the gradient in w, ``aim`` the objective's allowed excess."""
 
 
+@dataclass(frozen=True)
+class Run:
+    """Where a descent ended; another one can go on from here."""
+
+    point: Point
+    G: Array  # gradient of the loss in w at the point
+    certificate: Certificate
+    status: Status
+    n_iter: int
+    history: tuple[float, ...]
+
+    def solution(self, problem: Problem, solver: str, scale: float) -> Solution:
+        """Return the canonical solution."""
+        w, b = problem.canonical(self.point.w, self.point.b)
+        certificate = self.certificate
+        return Solution(
+            w,
+            b,
+            certificate.objective,
+            certificate.violation,
+            certificate.gap,
+            self.n_iter,
+            self.status,
+            solver,
+            scale,
+            self.history,
+        )
+
+
 def drive(
     problem: Problem,
     stepper: Stepper,
@@ -47,22 +77,39 @@ def drive(
     """
     null = problem.null()
     scale = max(null.loss, 1e-300)
-    aim = tol * scale
     point = null if start is None else problem.at(start.w, start.b)
     if point.objective > null.objective:
         point = null
+    run = descend(problem, stepper, point, scale=scale, tol=tol, max_iter=max_iter, progress=progress)
+    return run.solution(problem, stepper.name, scale)
+
+
+def descend(
+    problem: Problem,
+    stepper: Stepper,
+    point: Point,
+    G: Array | None = None,
+    *,
+    scale: float,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> Run:
+    """Go down from ``point``; ``G`` is its gradient if the free block is settled there, ``scale`` the null loss."""
+    aim = tol * scale
     steepest: float | None = None
     history: list[float] = []
     stalled, best = 0, (float("inf"), float("inf"))
     iteration = 0
     while True:
-        point = problem.settle(point, tol=1e-3 * aim)
-        G = problem.gradient(point)
+        if G is None:
+            point = problem.settle(point, tol=1e-2 * aim)
+            G = problem.gradient(point)
         certificate = problem.certify(point, G)
         history.append(point.objective)
         _log.debug("%s %d: %s", stepper.name, iteration, certificate)
         if certificate.gap is None and steepest is None:
-            steepest = _steepest(problem, null)
+            steepest = _steepest(problem)
         if _separable(problem, point):
             status = Status.SEPARABLE
             break
@@ -78,20 +125,9 @@ def drive(
             break
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
         point = stepper.advance(problem, point, G, certificate, aim)
+        G = None
         iteration += 1
-    w, b = problem.canonical(point.w, point.b)
-    return Solution(
-        w,
-        b,
-        point.objective,
-        certificate.violation,
-        certificate.gap,
-        iteration,
-        status,
-        stepper.name,
-        scale,
-        tuple(history),
-    )
+    return Run(point, G, certificate, status, iteration, tuple(history))
 
 
 def line_search(
@@ -131,7 +167,8 @@ def _met(certificate: Certificate, aim: float, tol: float, steepest: float | Non
     return certificate.violation <= tol * (steepest or 1.0)
 
 
-def _steepest(problem: Problem, null: Point) -> float:
+def _steepest(problem: Problem) -> float:
+    null = problem.null()
     xp = array_namespace(null.w)
     G = problem.gradient(null)
     return float(xp.max(xp.abs(G))) if G.size else 1.0
