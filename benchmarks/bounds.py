@@ -196,11 +196,11 @@ def path(console: Console, figure: Path) -> None:
     }
     curves = {name: _curves(sample, options) for name, (sample, options) in problems.items()}
     for name, lines in curves.items():
-        chosen = {kind: int(np.argmin(lines[kind])) for kind in lines}
-        for kind, k in chosen.items():
+        for kind, line in lines.items():
+            k = int(np.argmin(line))
             console.print(
-                f"{name}: smallest {kind} {lines[kind][k]:.4f} at alpha = {PATH_ALPHAS[k]:.3g}, "
-                f"where the test error is {lines['test error'][k]:.4f}"
+                f"{name}: {kind} {line[k]:.4f} at alpha = {PATH_ALPHAS[k]:.3g}, test error there "
+                f"{lines['test error'][k]:.4f}"
             )
     _draw(curves, figure)
     console.print(f"figure: {figure}")
@@ -213,7 +213,7 @@ def _curves(sample: Sample, options: dict[str, Any]) -> dict[str, list[float]]:
         for kind, name in (("divergence", "paper's widths"), ("optimal", "optimised"))
     }
     error = [float(np.mean(model.predict(sample.X_new) != sample.y_new)) for model in models]
-    return curves | {"test error": error, "rarer class": [float(np.mean(sample.y_new > 0))] * len(models)}
+    return curves | {"test error": error, "always the larger class": [float(np.mean(sample.y_new > 0))] * len(models)}
 
 
 def _draw(curves: dict[str, dict[str, list[float]]], figure: Path) -> None:
@@ -226,20 +226,21 @@ def _draw(curves: dict[str, dict[str, list[float]]], figure: Path) -> None:
         "Gibbs bound, paper's widths": {"color": "#c46a1b", "ls": "--", "marker": "s", "ms": 4},
         "Gibbs bound, optimised": {"color": "#c46a1b", "marker": "o", "ms": 4},
         "test error": {"color": "#1f5a99", "marker": "o", "ms": 4},
-        "rarer class": {"color": "0.6", "ls": ":"},
+        "always the larger class": {"color": "0.6", "ls": ":"},
     }
     picture, panels = plt.subplots(1, len(curves), figsize=(10.5, 4.2), layout="constrained")
     for panel, (title, lines) in zip(panels, curves.items(), strict=True):
         for name, line in lines.items():
             panel.plot(PATH_ALPHAS, line, label=name, **styles[name])
         panel.set(title=title, xlabel="alpha", xscale="log", yscale="log")
-        ticks = [t for t in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5) if 0.7 * min(map(min, lines.values())) < t]
+        low, high = (extreme(map(extreme, lines.values())) for extreme in (min, max))
+        ticks = [t for t in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5) if 0.8 * low < t < 1.2 * high]
         panel.set_yticks(ticks, [f"{t:g}" for t in ticks])
         panel.minorticks_off()
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("error rate")
-    panels[0].legend(frameon=False)
+    picture.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     figure.parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(figure, dpi=130)
 

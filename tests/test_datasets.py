@@ -61,9 +61,7 @@ def write_directory(directory: Path) -> Path:
         "split": ["train", "test", "test", "train"],
     }
     pq.write_table(pa.table(columns), directory / "crabs.parquet")
-    np.savez(
-        directory / "crabs_splits.npz", train=np.array([[0, 1], [2, 3]]), test=np.array([[2, 3], [0, 1]])
-    )
+    np.savez(directory / "crabs_splits.npz", train=np.array([[0, 1], [2, 3]]), test=np.array([[2, 3], [0, 1]]))
     sp.save_npz(directory / "news20.npz", sp.csr_matrix(np.eye(3, 2, dtype=np.float32)))
     np.savez(
         directory / "news20_labels.npz",
@@ -169,9 +167,7 @@ class TestPackages:
             load("crab")
 
     def test_missing_set_says_how_to_get_it(self, nowhere):
-        with pytest.raises(
-            FileNotFoundError, match=r"'colon' is not available.*SMALLER_DATA is not set.*MANIFEST"
-        ):
+        with pytest.raises(FileNotFoundError, match=r"'colon' is not available.*SMALLER_DATA is not set.*MANIFEST"):
             load("colon")
 
     def test_missing_set_names_the_package_that_carries_it(self, nowhere, monkeypatch):

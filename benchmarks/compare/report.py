@@ -23,8 +23,8 @@ whatever the solver itself believes. `F*` is the best objective any library reac
 relative duality gap, so the truth lies no further below. Each library climbs a ladder of its own tolerances, every
 rung from a cold start after a warm-up, minimum of up to five runs; conversions of the data are not counted, nor the
 start of R. glmnet and adelie approach a single alpha over ten warm-started ones, which is faster for them than a cold
-start. One thread: CPU seconds; two threads: wall-clock seconds. **Bold**: fastest. `-`: not reached within the time
-limit; empty: not measured. Machines differ and timings vary by a factor of about 1.5: compare within a row only.
+start. One thread: CPU seconds; two threads: wall-clock seconds. **Bold**: fastest. `> t`: stopped
+by the time limit after a looser tolerance had taken t seconds; `-`: not reached at any tolerance; empty: not measured. Machines differ and timings vary by a factor of about 1.5: compare within a row only.
 
 Reproduce: `sh benchmarks/compare/environments.sh`, then `python -m benchmarks.compare --problems A,B --fractions
 0.1,0.01` (`--paths` for whole paths, `--threads 1,2`). Records are kept in `.cache/compare`; `--refresh smaller`
@@ -72,6 +72,13 @@ def show(seconds: float) -> str:
     return f"{seconds:.2g}" if seconds < 10 else f"{seconds:.0f}"
 
 
+def missed(record: dict) -> str:
+    """Why a level was not reached: the ladder ended, or time ran out after a rung of at least so many seconds."""
+    if record.get("finished"):
+        return "-"
+    return f"> {show(max(rung['cpu'] for rung in record['rungs']))}" if record["rungs"] else "> limit"
+
+
 def row(task: Task, records: dict[str, dict], columns: list[str], level: float, threads: int, ours: bool) -> str | None:
     """One line of a table, or None when no column has anything to say."""
     facts = problem_file(task.problem)[1]
@@ -85,7 +92,7 @@ def row(task: Task, records: dict[str, dict], columns: list[str], level: float, 
     for k, name in enumerate(columns):
         if name in times and "failed" not in records[name]:
             t = times[name]
-            cells[k] = "-" if t is None else f"**{show(t)}**" if t == fastest else show(t)
+            cells[k] = missed(records[name]) if t is None else f"**{show(t)}**" if t == fastest else show(t)
     best, lower = next(iter(judged.values()))
     certified = f"{max(0.0, np.max((best - lower) / best)):.0e}" if ours else ""
     label = f"{task.problem} ({facts['n']} x {facts['d']}, {facts['K']} classes)"

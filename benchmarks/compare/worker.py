@@ -62,7 +62,7 @@ def climb(library: Library, problem: Problem, job: dict, out: Path) -> None:
     limit_cpu(job["limit"])
     for tol in ladder:
         if spent > job["limit"]:
-            break
+            return
         pairs, cpu, wall = timed(solve, tol)
         spent += cpu
         verdicts = [judge(problem, a, *pair, library.objective) for a, pair in zip(alphas, pairs, strict=True)]
@@ -73,6 +73,7 @@ def climb(library: Library, problem: Problem, job: dict, out: Path) -> None:
         out.write_text(json.dumps(record))
         if np.all(F - D <= ENOUGH_GAP * F) or (best is not None and np.all(F - best <= ENOUGH * F)):
             break
+    out.write_text(json.dumps({**record, "finished": True}))
 
 
 if __name__ == "__main__":

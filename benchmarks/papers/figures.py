@@ -37,9 +37,10 @@ def draw_bands(table: Table, path: Path, quick: bool) -> None:
         handles = [
             axes.plot([], [], "x", color="0.2", label="paper")[0],
             axes.plot([], [], "o", color="C0", label="ours: mean and range")[0],
+            axes.plot([], [], "o", color="0.55", label="rival, run here")[0],
             axes.plot([], [], "s", color="C0", alpha=0.2, markersize=9, label="accepted")[0],
         ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+        figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
         figure.savefig(path, dpi=130)
 
 
@@ -71,4 +72,4 @@ def draw_row(axes: object, line: int, row: Row, values: np.ndarray, key: str, di
     axes.plot([values.min(), values.max()], [line, line], color=color, linewidth=1.5)
     axes.plot(values.mean(), line, "o", color=color, markersize=5)
     if key in row.paper:
-        axes.plot(row.paper[key] / divisor, line, "x", color="0.2", markersize=6)
+        axes.plot(row.paper[key] / divisor, line, "x", color="0.2", markersize=6, clip_on=False)

@@ -10,7 +10,8 @@ import numpy as np
 from .engine import ROOT, Experiment, Listing, Outcome, Paper, Row, Table, paired_p_value, recall_all
 
 DOCS = ROOT / "docs" / "papers"
-HOW_TO_READ = r"""\ Every hyper-parameter is cross-validated on the training part only. "Ours" is the mean
+HOW_TO_READ = """\
+Every hyper-parameter is cross-validated on the training part only. "Ours" is the mean
 over the seeds ± their standard deviation [smallest, largest]; the seed moves the folds (or the random
 splits), never a chosen parameter. A row is *inside* if the mean of each measure that has a band lies in it.
 "p" is McNemar's exact paired test of the row against the first row of ours on the same test decisions

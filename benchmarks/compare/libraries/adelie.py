@@ -32,7 +32,7 @@ def prepare(problem, alphas, threads, variant):
         model = {
             "groups": EachWeight(d),
             "penalty": np.ones(d * K),
-            "lmda_path": np.asarray(alphas) / (n * K),
+            "lmda_path": path / (n * K),
         }
 
     def solve(tol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -40,6 +40,7 @@ from smaller.validation import (
 __all__ = [
     "Fitted",
     "KernelOrLinearClassifier",
+    "all_outputs",
     "feature_names",
     "row_keys",
     "warn_unless_converged",
@@ -131,10 +132,14 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self : estimator
             The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
         """
+        return self._fit(X, y, sample_weight, self._search)
+
+    def _fit(self, X: Any, y: Any, weight: Any, search: Callable[..., Fitted]) -> Any:
+        """Check, search, store: the flow of every fit."""
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
-            data = check_classification_data(self, X, y, sample_weight, self.class_weight)
+            data = check_classification_data(self, X, y, weight, self.class_weight)
             basis, centers = self._basis(data)
-            fitted = self._search(data, basis, centers, self._logged(progress))
+            fitted = search(data, basis, centers, self._logged(progress))
             self._store(data, fitted)
             warn_unless_converged(self, self.solution_)
         return self
@@ -190,20 +195,20 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         for name in ("coef_", "active_features_", "support_", "support_vectors_", "dual_coef_"):
             self.__dict__.pop(name, None)
         self.classes_ = data.classes
-        self.intercept_ = _all_outputs(fitted.b[None, :], fitted.likelihood)[0]
+        self.intercept_ = all_outputs(fitted.b[None, :], fitted.likelihood)[0]
         self.solution_ = fitted.solution
         self.n_iter_ = max(1, fitted.solution.n_iter)
         self._likelihood = fitted.likelihood
         used = np.flatnonzero(fitted.w.any(axis=1))
         if fitted.centers is None:
             self._basis_ = fitted.basis
-            self.coef_ = np.ascontiguousarray(_all_outputs(fitted.w, fitted.likelihood).T)
+            self.coef_ = np.ascontiguousarray(all_outputs(fitted.w, fitted.likelihood).T)
             self.active_features_ = used
             return
         self._basis_ = fitted.basis.take(used)
         self.support_ = fitted.centers[used]
         self.support_vectors_ = self._basis_.centers  # type: ignore[attr-defined]
-        self.dual_coef_ = np.ascontiguousarray(_all_outputs(fitted.w[used], fitted.likelihood).T)
+        self.dual_coef_ = np.ascontiguousarray(all_outputs(fitted.w[used], fitted.likelihood).T)
 
     def decision_function(self, X: Any) -> Array:
         """Return the linear predictor: (n,) for two classes, else (n, n_classes)."""
@@ -238,7 +243,7 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         return tags
 
 
-def _all_outputs(w: Array, likelihood: Likelihood) -> Array:
+def all_outputs(w: Array, likelihood: Likelihood) -> Array:
     """Append the pinned class of reference coding, so that every class has its column."""
     if w.shape[1] == 1 or likelihood.shift_invariant:
         return w

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from smaller.kernels import Kernel, Precomputed
 from smaller.likelihoods import Multinomial
 from smaller.priors import Normal
 from smaller.problem import Problem, Solution
-from smaller.searches.forward import Forward, ImportPath, Submodel, select
+from smaller.searches.forward import Forward, ImportPath, select
+from smaller.searches.submodel import Submodel
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
@@ -86,18 +89,16 @@ class _KernelLogistic(KernelOrLinearClassifier):
             )
         return super()._basis(data)
 
-    def _solve(
-        self, data: TrainingData, phi: Array, start: Submodel, progress: Progress | None
-    ) -> tuple[Problem, Solution]:
-        """Certify a model on whitened columns, after as many more Newton steps as it takes."""
-        prior = Normal(start.alpha)
-        problem = Problem(
-            Dense(phi), start.y, data.weight, start.likelihood, prior, check_flag("fit_intercept", self.fit_intercept)
-        )
-        point = problem.at(start.w.copy(), start.b.copy(), start.eta)
+    def _certified(self, data: TrainingData, model: Submodel, progress: Progress | None) -> Solution:
+        """Certify a fitted model by its duality gap, after as many more Newton steps as it takes."""
         tol = check_number("tol", self.tol, least=0.0, open_left=True)
         max_iter = check_integer("max_iter", self.max_iter, least=1)
-        return problem, solve(problem, start=point, tol=tol, max_iter=max_iter, progress=progress)
+        intercept = check_flag("fit_intercept", self.fit_intercept)
+        design = Dense(np.asfortranarray(model.phi))
+        problem = Problem(design, model.y, data.weight, model.likelihood, Normal(model.alpha), intercept)
+        start = problem.at(model.w.copy(), model.b.copy(), model.eta)
+        solution = solve(problem, start=start, tol=tol, max_iter=max_iter, progress=progress)
+        return replace(solution, n_iter=solution.n_iter + model.n_steps)
 
     def _strength(self) -> float:
         return check_number("alpha", self.alpha, least=0.0, open_left=True)
@@ -241,7 +242,7 @@ class KLR(_KernelLogistic):
         model.refit(1e-3, max_steps=4)
         model.renew()
         model.refit(1e-14)
-        _, solution = self._solve(data, phi, model, progress)
+        solution = self._certified(data, model, progress)
         kernel_basis = KernelBasis(basis.kernel, whitened.centers)
         return Fitted(kernel_basis, support, whitened.dual_coef(solution.w), solution.b, likelihood, solution)
 
@@ -404,9 +405,8 @@ class IVM(_KernelLogistic):
             rng=rng,
         )
         self.import_path_ = final if path is None else path
-        phi = np.asfortranarray(model.phi)
-        _, solution = self._solve(data, phi, model, progress)
-        whitened = Whitened(kernel, _centers(kernel, X, final.points), np.tril(phi[final.points]))
+        solution = self._certified(data, model, progress)
+        whitened = Whitened(kernel, _centers(kernel, X, final.points), np.tril(model.phi[final.points]))
         dual = whitened.dual_coef(solution.w) if len(final.points) else solution.w
         return Fitted(KernelBasis(kernel, whitened.centers), final.points, dual, solution.b, likelihood, solution)
 
@@ -435,39 +435,46 @@ class IVM(_KernelLogistic):
         """Run Algorithm 3 on every split and set ``alpha_``; return its path where there is one split."""
         alphas = _grid(self.alphas)
         weight = np.ones(len(data.codes)) if data.weight is None else data.weight
-        totals = np.zeros((2, len(alphas)))
+        totals, covered = np.zeros((2, len(alphas))), 0.0
         path = None
-        for held_back in self._held_back(data, rng):
+        for train, test in self._splits(data, weight, rng):
             _, path, stages = select(
                 kernel,
                 X,
                 likelihood,
                 y,
-                np.where(np.isin(np.arange(len(weight)), held_back), 0.0, weight),
+                np.where(train, weight, 0.0),
                 list(alphas),
                 settings,
                 fit_intercept=check_flag("fit_intercept", self.fit_intercept),
                 rng=rng,
-                watched=held_back,
-                watched_weight=weight[held_back],
+                watched=test,
+                watched_weight=weight[test],
             )
-            totals += weight[held_back].sum() * np.array([[s.validation_error, s.validation_loss] for s in stages]).T
+            covered += weight[test].sum()
+            totals += weight[test].sum() * np.array([[s.validation_error, s.validation_loss] for s in stages]).T
         self.alphas_ = alphas
-        # Any common factor leaves the choice alone; with one held-back part, or folds that cover all, these are means.
-        covered = weight.sum() if self.cv is not None else weight[held_back].sum()
         self.validation_errors_, self.validation_losses_ = totals / covered
         self.alpha_ = float(alphas[np.lexsort((-alphas, self.validation_losses_, self.validation_errors_))[0]])
         return path if self.cv is None else None
 
-    def _held_back(self, data: TrainingData, rng: np.random.Generator) -> list[Array]:
-        rows = np.arange(len(data.codes)) if data.weight is None else np.flatnonzero(data.weight > 0)
-        codes = data.codes[rows]
+    def _splits(self, data: TrainingData, weight: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows to learn from (n,), and the numbers of those to be tested."""
+        rows = np.arange(len(weight))
         if self.cv is None:
             share = check_number("validation_fraction", self.validation_fraction, least=0.0, most=0.9, open_left=True)
             splitter: Any = StratifiedShuffleSplit(1, test_size=share, random_state=int(rng.integers(2**31)))
+            rows = np.flatnonzero(weight > 0)
         else:
-            splitter = check_cv(self.cv, codes, classifier=True)
-        return [rows[test] for _, test in splitter.split(np.zeros((len(rows), 1)), codes)]
+            splitter = check_cv(self.cv, data.codes, classifier=True)
+        for train, test in splitter.split(np.zeros((len(rows), 1)), data.codes[rows]):
+            learnt = np.isin(np.arange(len(weight)), rows[train]) & (weight > 0)
+            tested = rows[test][weight[rows[test]] > 0]
+            if len(np.unique(data.codes[learnt])) < len(data.classes) or len(tested) == 0:
+                raise ValueError(
+                    "cv must leave rows of every class to learn from, and some to test: use fewer folds, or stratify."
+                )
+            yield learnt, tested
 
     def plot_path(self, ax: Any = None) -> Any:
         """Draw the objective, and the error on rows held back if there are any, after every addition.

@@ -41,6 +41,11 @@ class Assembly:
         self.problem = problem
         self._features, self._penalized_intercept = features, penalized_intercept
 
+    @property
+    def plain(self) -> bool:
+        """Whether the solver's units are the user's."""
+        return self._features is None and not self._penalized_intercept
+
     def to_user(self, w: Array, b: Array) -> tuple[Array, Array]:
         if self._penalized_intercept:
             w, b = w[:-1], w[-1]
@@ -149,14 +154,10 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
     def _l1_ratio(self) -> float:
         raise NotImplementedError
 
-    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+    def _assemble(self, data: TrainingData, basis: Basis, centers: Array | None, alpha: float) -> Assembly:
         if self.penalty_factors is not None and centers is not None:
             raise ValueError("penalty_factors belong to features: leave them out when a kernel is used.")
-        alpha = check_number("alpha", self.alpha, least=0.0)
-        tol = check_number("tol", self.tol, least=0.0, open_left=True)
-        max_iter = check_integer("max_iter", self.max_iter, least=1)
-        method = check_choice("solver", self.solver, ("auto", *ALL_SOLVERS))
-        assembly = assemble(
+        return assemble(
             data,
             basis,
             alpha=alpha,
@@ -166,6 +167,13 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
             penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
         )
+
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        alpha = check_number("alpha", self.alpha, least=0.0)
+        tol = check_number("tol", self.tol, least=0.0, open_left=True)
+        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        method = check_choice("solver", self.solver, ("auto", *ALL_SOLVERS))
+        assembly = self._assemble(data, basis, centers, alpha)
         start = self._warm(data, basis, assembly) if check_flag("warm_start", self.warm_start) else None
         solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)
         w, b = assembly.to_user(solution.w, solution.b)

@@ -1,21 +1,9 @@
 """Import vectors: few kernel columns, chosen one after the other (Zhu and Hastie 2005, Algorithms 1-3).
 
-The model lives on the whitened basis: with chosen rows S and ``K_SS = L L'``, ``phi(x) = L^-1 k_S(x)``,
-
-    H(w, b) = sum_i c_i loss(y_i, Phi_i w + b) + alpha/2 |w|^2 ,
-
-so a new point appends one column ``psi = (k_l - Phi phi_l) / sqrt(rho_l)``, ``rho_l = K_ll - |phi_l|^2``, and changes
-nothing else. Symbols: n rows, N candidates, q outputs, ``D = [1 Phi]`` (n, d), ``g`` the gradient of H on the submodel,
-``A = D'WD + P`` its Hessian with ``P = diag(0, alpha, ..., alpha)`` and frozen weights ``W``, ``A = C C'``.
-
-One Newton step that adds candidate l lowers H by ``num_l^2 / (2 s_l)`` (a sum over outputs), where
-
-    num_l = k_l' r + alpha phi_l' w - V_l' C^-1 g ,   V_l = C^-1 (D'W k_l + alpha [0; phi_l]) ,
-    s_l   = k_l' W k_l + alpha K_ll - |V_l|^2 ,       r = dloss/deta.
-
-``V`` grows by a row with every point, so an addition costs two products with the candidates' columns. The third term
-of ``num`` removes what the submodel itself still has to gain: without it selection is wrong unless the submodel is
-fully converged.
+The model lives on the whitened basis: with chosen rows S and ``K_SS = L L'``, ``phi(x) = L^-1 k_S(x)``, so a new point
+appends one column ``psi = (k_l - Phi phi_l) / sqrt(rho_l)``, ``rho_l = K_ll - |phi_l|^2``, and changes nothing else.
+`submodel` fits the chosen columns, `candidates` says what each row would bring; here are the choice, the stopping rule
+and the walk along decreasing strengths.
 """
 
 from __future__ import annotations
@@ -27,20 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from smaller.arrays import Array
-from smaller.kernels import Kernel, Precomputed
+from smaller.kernels import Kernel
 from smaller.likelihoods import Multinomial
+from smaller.searches.candidates import Candidates
+from smaller.searches.submodel import Submodel
 
-__all__ = ["Candidates", "Forward", "ImportPath", "Stage", "Submodel", "select"]
+__all__ = ["Forward", "ImportPath", "Stage", "select"]
 
 _log = logging.getLogger("smaller")
 
-MOST_OWN_FACTORS = 4  # outputs up to which each has its own Hessian factor; beyond, one bound serves all
-DOUBLE_BYTES = 1 << 23  # candidate columns up to this size are held in double precision, larger ones in single
-CHUNK_BYTES = 1 << 24  # kernel columns computed at a time
-CACHE_BYTES = 1 << 22  # held columns worked on at a time
 SEPARATED = 1e-7  # of n log 2: an objective below this means separable data and almost no penalty
 
 
@@ -97,314 +82,6 @@ class Forward:
     n_candidates: int | None = None
 
 
-class Submodel:
-    """The model on the points chosen so far, its optimum, and factors of its Hessian."""
-
-    def __init__(
-        self,
-        likelihood: Multinomial,
-        y: Array,
-        weight: Array | None,
-        alpha: float,
-        *,
-        fit_intercept: bool = True,
-        phi: Array | None = None,
-    ) -> None:
-        self.likelihood, self.y, self.weight, self.alpha = likelihood, y, weight, alpha
-        self.n, self.q = y.shape
-        self.shared = self.q > MOST_OWN_FACTORS
-        self.first = int(fit_intercept)  # index of the first kernel column
-        self.d = self.first + (0 if phi is None else phi.shape[1])
-        capacity = max(16, self.d)
-        self._D = np.ones((self.n, capacity), order="F")
-        if phi is not None:
-            self._D[:, self.first : self.d] = phi
-        self._beta = np.zeros((capacity, self.q))
-        self._inverse = np.zeros((1 if self.shared else self.q, capacity, capacity))
-        if fit_intercept:
-            self._beta[0] = likelihood.null(y, weight)
-        self.eta = np.asfortranarray(np.zeros_like(y) + (self._beta[0] if fit_intercept else 0.0))
-        self.loss, self.residual = likelihood.evaluate(self.eta, y, weight)
-        self.renew()
-
-    @property
-    def D(self) -> Array:  # noqa: N802
-        """Columns ``[1 Phi]`` (n, d)."""
-        return self._D[:, : self.d]
-
-    @property
-    def beta(self) -> Array:
-        """Intercepts, then weights (d, q)."""
-        return self._beta[: self.d]
-
-    @property
-    def w(self) -> Array:
-        return self._beta[self.first : self.d]
-
-    @property
-    def b(self) -> Array:
-        return self._beta[0] if self.first else np.zeros(self.q)
-
-    @property
-    def phi(self) -> Array:
-        """Whitened kernel columns (n, m)."""
-        return self._D[:, self.first : self.d]
-
-    @property
-    def factors(self) -> Array:
-        """``C^-1`` for every output, or the one they share (h, d, d)."""
-        return self._inverse[:, : self.d, : self.d]
-
-    @property
-    def objective(self) -> float:
-        return self.loss + 0.5 * self.alpha * float(np.vdot(self.w, self.w))
-
-    def gradient(self) -> Array:
-        """Return ``g = D' r + P beta`` (d, q)."""
-        g = self.D.T @ self.residual
-        g[self.first :] += self.alpha * self.w
-        return g
-
-    def renew(self) -> None:
-        """Renew the weights W at the present fit, and their factors; the shared bound needs this once a strength."""
-        count = np.ones(self.n) if self.weight is None else self.weight
-        if self.shared:  # softmax Hessian <= (I - 11'/K)/2 <= I/2
-            self.W = 0.5 * count[:, None]
-        else:
-            diagonal = self.likelihood.curvature(self.eta, self.y, self.weight).diagonal()
-            self.W = np.maximum(diagonal, 1e-12 * count[:, None])
-        for k in range(self.W.shape[1]):
-            A = self.D.T @ (self.D * self.W[:, k, None])
-            A[np.diag_indices(self.d)] += np.append(np.zeros(self.first), np.full(self.d - self.first, self.alpha))
-            A[np.diag_indices(self.d)] += 1e-10 * np.trace(A) / max(self.d, 1)
-            C = linalg.cholesky(A, lower=True, check_finite=False)
-            self.factors[k] = linalg.solve_triangular(C, np.eye(self.d), lower=True, check_finite=False)
-
-    def append(self, psi: Array) -> tuple[Array, Array]:
-        """Add a whitened column; return the new off-diagonal row (h, d) and diagonal (h,) of the factors."""
-        self._reserve(self.d + 1)
-        rows, diagonal = np.zeros((len(self._inverse), self.d)), np.zeros(len(self._inverse))
-        for k, inverse in enumerate(self.factors):
-            weighted = self.W[:, k] * psi
-            v = inverse @ (self.D.T @ weighted)
-            # A Schur complement of D'WD + P is at least that of P, which is alpha.
-            c = math.sqrt(max(float(psi @ weighted) + self.alpha - float(v @ v), self.alpha))
-            self._inverse[k, self.d, : self.d] = v @ inverse / -c
-            self._inverse[k, self.d, self.d] = 1.0 / c
-            rows[k], diagonal[k] = v, c
-        self._D[:, self.d] = psi
-        self._beta[self.d] = 0.0
-        self.d += 1
-        return rows, diagonal
-
-    def _reserve(self, size: int) -> None:
-        old = self._D.shape[1]
-        if size <= old:
-            return
-        D = np.empty((self.n, 2 * old), order="F")
-        D[:, :old] = self._D
-        self._D = D
-        self._beta = np.pad(self._beta, ((0, old), (0, 0)))
-        self._inverse = np.pad(self._inverse, ((0, 0), (0, old), (0, old)))
-
-    def precondition(self, g: Array) -> Array:
-        """Return ``A^-1 g`` (d, q), output by output."""
-        if self.shared:
-            return self.factors[0].T @ (self.factors[0] @ g)
-        return np.column_stack([C.T @ (C @ g[:, k]) for k, C in enumerate(self.factors)])
-
-    def refit(self, accuracy: float, max_steps: int = 20) -> Array:
-        """Take Newton steps until the next one promises less than ``accuracy`` times H; return the gradient."""
-        g = self.gradient()
-        for _ in range(max_steps):
-            step = self.precondition(g)
-            if 0.5 * float(np.vdot(g, step)) <= accuracy * self.objective:
-                break
-            if not self._advance(*self._newton(g, step), g):
-                break
-            g = self.gradient()
-        return g
-
-    def _newton(self, g: Array, z: Array) -> tuple[Array, Array]:
-        """Solve the Newton equations by conjugate gradients, preconditioned by A; return the step and D times it.
-
-        The factors of an older W, or of a bound, differ from the Hessian by a modest factor: a few products suffice.
-        """
-        curvature = self.likelihood.curvature(self.eta, self.y, self.weight)
-        ridge = np.full((self.d, 1), self.alpha)
-        ridge[: self.first] = 0.0
-        D, r, z = self.D, -g, -z
-        x, Dx, p = np.zeros_like(g), np.zeros_like(self.eta), z
-        rz = first = float(np.vdot(r, z))
-        for _ in range(50):
-            Dp = D @ p
-            Hp = D.T @ curvature.apply(Dp) + ridge * p
-            bend = float(np.vdot(p, Hp))
-            if not bend > 0.0:
-                break
-            t = rz / bend
-            x, Dx, r = x + t * p, Dx + t * Dp, r - t * Hp
-            z = self.precondition(r)
-            rz, old = float(np.vdot(r, z)), rz
-            if rz <= 1e-3 * first:
-                break
-            p = z + (rz / old) * p
-        return x, Dx
-
-    def _advance(self, x: Array, Dx: Array, g: Array) -> bool:
-        """Halve the step until H falls enough; False when rounding forbids any step."""
-        slope, H = float(np.vdot(g, x)), self.objective
-        beta, t = self.beta.copy(), 1.0
-        for _ in range(30):
-            eta = self.eta + t * Dx
-            loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
-            self._beta[: self.d] = beta + t * x
-            w = self.w
-            if loss + 0.5 * self.alpha * float(np.vdot(w, w)) <= H + 1e-4 * t * slope:
-                self.eta, self.loss, self.residual = eta, loss, residual
-                return True
-            t /= 2.0
-        self._beta[: self.d] = beta
-        return False
-
-    def try_column(self, psi: Array, accuracy: float) -> float:
-        """Return H at the optimum with one more column; the model stays as it is."""
-        kept = self.d, self.beta.copy(), self.eta, self.loss, self.residual
-        self.append(psi)
-        self.refit(accuracy)
-        H = self.objective
-        self.d, beta, self.eta, self.loss, self.residual = kept
-        self._beta[: self.d] = beta
-        return H
-
-
-class Candidates:
-    """Kernel columns of the rows that may be chosen, and what each would bring.
-
-    Scores rank and are compared with ``eps H``; single precision is enough for that where the columns are many.
-    """
-
-    def __init__(self, kernel: Kernel, X: Any, rows: Array, memory_limit: int) -> None:
-        self.kernel, self.X, self.rows = kernel, X, rows
-        n = X.shape[0]
-        self.diagonal = np.asarray(kernel.diagonal(X), dtype=np.float64)
-        self.rho = self.diagonal[rows].copy()
-        double = 8 * n * len(rows) <= min(DOUBLE_BYTES, memory_limit)
-        self.dtype = np.float64 if double else np.float32
-        self.noise = 1e-8 if double else 1e-5
-        held = len(rows) * n * np.dtype(self.dtype).itemsize <= memory_limit
-        self._held = self._gather(n) if held else None
-        self.V = np.zeros((0, 0, len(rows)), dtype=self.dtype)
-        self.s = self.d = np.zeros((0, len(rows)))
-
-    def column(self, rows: Array) -> Array:
-        """Return ``K(x_i, x_l)`` in double precision (n, len(rows))."""
-        centers = rows if isinstance(self.kernel, Precomputed) else self.X[rows]
-        return np.asarray(self.kernel(self.X, centers), dtype=np.float64)
-
-    def _gather(self, n: int) -> Array:
-        columns = np.empty((len(self.rows), n), dtype=self.dtype)
-        for part, block in self._computed(n):
-            columns[part] = block
-        return columns
-
-    def _computed(self, n: int) -> Iterator[tuple[slice, Array]]:
-        step = max(1, CHUNK_BYTES // (8 * n))
-        for start in range(0, len(self.rows), step):
-            part = slice(start, min(start + step, len(self.rows)))
-            rows = self.rows[part]
-            if isinstance(self.kernel, Precomputed):
-                block = self.kernel(self.X, rows).T
-            else:
-                block = self.kernel(self.X[rows], self.X)
-            yield part, block
-
-    def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield parts of the transposed columns, each (some candidates, n)."""
-        if self._held is None:
-            yield from self._computed(self.X.shape[0])
-            return
-        step = max(1, CACHE_BYTES // self._held[:1].nbytes)
-        for start in range(0, len(self.rows), step):
-            part = slice(start, min(start + step, len(self.rows)))
-            yield part, self._held[part]
-
-    def products(self, U: Array, *, squared: bool = False) -> Array:
-        """Return ``K_l' U`` (N, r), or with ``squared`` the products with the squared columns."""
-        scale = float(np.abs(U).max(initial=0.0)) or 1.0  # residuals of separable data would underflow
-        narrow = np.asfortranarray(U / scale, dtype=self.dtype)
-        out = np.empty((len(self.rows), U.shape[1]), order="F")
-        for part, block in self.blocks():
-            block = np.asarray(block, dtype=self.dtype)
-            block = block * block if squared else block
-            if U.shape[1] > 4:
-                out[part] = block @ narrow
-            else:  # a thin matrix product is slower than its columns
-                for k in range(U.shape[1]):
-                    out[part, k] = block @ narrow[:, k]
-        return scale * out
-
-    def renew(self, model: Submodel) -> None:
-        """Compute V and s from scratch for the model's present factors."""
-        h, d = model.W.shape[1], model.d
-        capacity = model._inverse.shape[1]
-        if self.V.shape[:2] != (h, capacity):
-            self.V = np.empty((h, capacity, len(self.rows)), dtype=self.dtype)
-        self.d = self.products(model.W, squared=True).T + model.alpha * self.diagonal[self.rows]
-        self.s = self.d.copy()
-        penalty = model.alpha * model.phi[self.rows].T
-        for k in range(h):
-            B = self.products(model.D * model.W[:, k, None]).T
-            B[model.first :] += penalty
-            self.V[k, :d] = model.factors[k] @ B
-            self.s[k] -= np.einsum("dl,dl->l", self.V[k, :d], self.V[k, :d], dtype=np.float64)
-
-    def extend(self, model: Submodel, rows: Array, diagonal: Array) -> None:
-        """Append the row of V that belongs to the model's last column."""
-        j = model.d - 1
-        if j >= self.V.shape[1]:
-            self.V = np.concatenate([self.V, np.empty_like(self.V)], axis=1)
-        psi = model.D[:, j]
-        cross = self.products(model.W * psi[:, None]).T + model.alpha * psi[self.rows]
-        for k, (v, c) in enumerate(zip(rows, diagonal, strict=True)):
-            new = (cross[k] - v.astype(self.dtype) @ self.V[k, :j]) / c
-            self.V[k, j] = new
-            self.s[k] -= new * new
-
-    def numerators(self, model: Submodel, g: Array) -> Array:
-        """Return ``num`` (N, q)."""
-        num = self.products(model.residual)
-        num += model.alpha * (model.eta - model.b)[self.rows]
-        for k in range(model.q):
-            h = 0 if model.shared else k
-            num[:, k] -= (model.factors[h] @ g[:, k]).astype(self.dtype) @ self.V[h, : model.d]
-        return num
-
-    def curvatures(self, model: Submodel) -> Array:
-        """Return ``s`` (h, N), kept above its rounding error and above its lower bound ``alpha rho``."""
-        return np.maximum(np.maximum(self.s, self.noise * self.d), model.alpha * np.maximum(self.rho, 0.0))
-
-    def admissible(self) -> Array:
-        """Return which candidates are not yet in the span of the chosen ones (N,): no row is chosen twice."""
-        return self.rho > self.noise * self.diagonal[self.rows]
-
-    def whitened(self, model: Submodel, index: int) -> Array:
-        """Return the column ``psi`` of a candidate (n,)."""
-        row = self.rows[index]
-        phi = model.phi[row]
-        psi = self.column(self.rows[index : index + 1])[:, 0] - model.phi @ phi
-        return psi / math.sqrt(psi[row])
-
-    def forget(self, psi: Array) -> None:
-        """Lower ``rho`` by a column that was added; a clearly negative value means that the kernel is indefinite."""
-        self.rho -= psi[self.rows] ** 2
-        if self.rho.min() < -1e-6 * float(np.abs(self.diagonal).max()):
-            raise ValueError(
-                "kernel must be positive semi-definite for import vectors, and this one is not: choose another kernel, "
-                "or SMLR, which takes any."
-            )
-
-
 def select(
     kernel: Kernel,
     X: Any,
@@ -422,8 +99,8 @@ def select(
 ) -> tuple[Submodel, ImportPath, list[Stage]]:
     """Run Algorithm 2 for one strength, Algorithm 3 for several (decreasing): points and weights are carried over.
 
-    ``rows`` may be chosen; None: all of positive weight. ``watched`` rows must have weight zero: they are predicted but not learnt from, and never chosen. Their error, with
-    weights ``watched_weight``, is recorded after every addition.
+    ``rows`` may be chosen; None: all of positive weight. ``watched`` rows must have weight zero: they are predicted but
+    not learnt from, and never chosen. Their error, with weights ``watched_weight``, is recorded after every addition.
     """
     if rows is None:
         rows = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight > 0)

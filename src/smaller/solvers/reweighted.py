@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from smaller.arrays import Array, array_namespace, is_numpy_array, solve_symmetric
+from smaller.designs import BLOCK_BYTES, Design
 from smaller.likelihoods import Curvature
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import line_search
@@ -51,60 +53,150 @@ class Reweighted:
 
 
 def majorised_minimiser(
-    problem: Problem, point: Point, G: Array, *, bound: bool, gram: Array | None = None
+    problem: Problem,
+    point: Point,
+    G: Array,
+    *,
+    bound: bool,
+    gram: Array | None = None,
+    largest_direct: int = _LARGEST_DIRECT,
 ) -> tuple[Array, Array]:
     """Return the minimiser (w, b) of the quadratic that replaces loss and prior at ``point``.
 
-    ``gram``, from :func:`bound_gram`, spares a repeated step with the bound the work of forming its matrix.
+    ``gram``, from :func:`bound_gram`, spares a repeated step with the bound the work of forming its matrix. Separable
+    outputs are solved one by one; with the bound, an output with more columns than rows in the dual (n, n) form.
     """
     curvature = problem.curvature(point, bound=bound)
     _, ridge = problem.prior.linearise(point.w, "l2")
     xp = array_namespace(point.w)
     alive = xp.isfinite(ridge)
-    if is_numpy_array(point.w) and int(alive.sum()) <= _LARGEST_DIRECT:
-        return _direct(problem, point, G, curvature, ridge, alive, gram)
+    if is_numpy_array(point.w):
+        systems = _systems(problem, alive, curvature)
+        duals = [bound and gram is None and _prefers_dual(problem, system, ridge) for system in systems]
+        n = problem.design.shape[0]
+        if all((n if dual else len(s.columns)) <= largest_direct for s, dual in zip(systems, duals, strict=True)):
+            w, b = point.w.copy(), point.b.copy()
+            for system, dual in zip(systems, duals, strict=True):
+                if dual:
+                    _solve_dual(problem, point, curvature, ridge, system, w, b)
+                else:
+                    _solve_primal(problem, point, G, curvature, ridge, system, gram, w, b)
+            return w, b
     return _conjugate_gradients(problem, point, G, curvature, xp.where(alive, ridge, xp.zeros_like(ridge)), alive)
 
 
-def bound_gram(problem: Problem, point: Point) -> Array | None:
-    """Return the bound's matrix over all coordinates, weights by row and then intercepts; None if it is too large."""
-    if point.w.size > _LARGEST_DIRECT:
+def bound_gram(problem: Problem, point: Point, *, largest_direct: int = _LARGEST_DIRECT) -> Array | None:
+    """Return the bound's matrix over all coordinates, weights by row and then intercepts; None if it is too large.
+
+    Separable outputs share one bound, hence the matrix of a single output.
+    """
+    curvature = problem.curvature(point, bound=True)
+    q = 1 if curvature.u is None else point.w.shape[1]
+    d = problem.n_columns
+    if d * q > largest_direct:
         return None
-    every = np.ones(point.w.shape, dtype=bool)
-    return problem.design.gram(problem.curvature(point, bound=True), _coordinates(problem, every))
+    members = d + 1 if problem.fit_intercept else d
+    return problem.design.gram(curvature, (np.repeat(np.arange(members), q), np.tile(np.arange(q), members)))
 
 
-def _coordinates(problem: Problem, alive: Array) -> tuple[Array, Array]:
-    """Return columns and outputs of the weights to be moved, followed by the intercepts if they are free."""
-    columns, outputs = np.nonzero(alive)
-    if not problem.fit_intercept:
-        return columns, outputs
-    q = alive.shape[1]
-    return np.append(columns, np.full(q, problem.n_columns)), np.append(outputs, np.arange(q))
+@dataclass(frozen=True)
+class _System:
+    """Coordinates that have to be solved together: weights, and the outputs whose intercept moves with them."""
+
+    columns: Array
+    outputs: Array
+    free: Array
+    separable: bool
 
 
-def _direct(
-    problem: Problem, point: Point, G: Array, curvature: Curvature, ridge: Array, alive: Array, gram: Array | None
-) -> tuple[Array, Array]:
-    w, r = point.w[alive], ridge[alive]
-    gradient = G[alive] + r * w
-    if problem.fit_intercept:
-        r = np.append(r, np.zeros_like(point.b))
-        gradient = np.append(gradient, point.residual.sum(axis=0))
+def _systems(problem: Problem, alive: Array, curvature: Curvature) -> list[_System]:
+    """Return one system an output where outputs are separable, else one in all."""
+    every = np.arange(alive.shape[1])
+    if curvature.u is not None:
+        columns, outputs = np.nonzero(alive)
+        return [_System(columns, outputs, every if problem.fit_intercept else every[:0], separable=False)]
+    systems = []
+    for k in every:
+        columns = np.flatnonzero(alive[:, k])
+        free = every[k : k + 1] if problem.fit_intercept else every[:0]
+        systems.append(_System(columns, np.full(len(columns), k), free, separable=True))
+    return systems
+
+
+def _prefers_dual(problem: Problem, system: _System, ridge: Array) -> bool:
+    """Whether the (n, n) system is smaller; it divides by ridges, and by curvatures where only a bound is safe."""
+    wide = system.separable and len(system.columns) > problem.design.shape[0]
+    return wide and bool((ridge[system.columns, system.outputs] > 0).all())
+
+
+def _solve_primal(
+    problem: Problem,
+    point: Point,
+    G: Array,
+    curvature: Curvature,
+    ridge: Array,
+    system: _System,
+    gram: Array | None,
+    w: Array,
+    b: Array,
+) -> None:
+    """Newton's form of the step, written into ``w`` and ``b``."""
+    place, free = (system.columns, system.outputs), system.free
+    old, m = point.w[place], len(system.columns)
+    r = np.append(ridge[place], np.zeros(len(free)))
+    gradient = np.append(G[place] + ridge[place] * old, point.residual.sum(axis=0)[free])
+    columns = np.append(system.columns, np.full(len(free), problem.n_columns))
+    outputs = np.append(system.outputs, free)
     if gram is None:
-        H = problem.design.gram(curvature, _coordinates(problem, alive))
+        H = problem.design.gram(curvature, (columns, outputs))
     else:
-        chosen = np.flatnonzero(np.append(alive.ravel(), np.ones(len(r) - len(w), dtype=bool)))
+        chosen = columns if system.separable else columns * w.shape[1] + outputs
         H = gram[np.ix_(chosen, chosen)]
     # Scaling by 1/sqrt(ridge), the papers' Upsilon, keeps the system well conditioned as weights die.
     s = 1.0 / np.sqrt(np.where(r > 0, r, 1.0))
-    H *= s[:, None] * s[None, :]
+    H *= s[:, None]
+    H *= s[None, :]
     H[np.diag_indices_from(H)] += r > 0
     step = s * _solve_positive(H, -s * gradient)
-    new = point.w.copy()
-    m = len(w)
-    new[alive] = w + step[:m]
-    return new, point.b + step[m:] if problem.fit_intercept else point.b
+    w[place] = old + step[:m]
+    b[free] += step[m:]
+
+
+def _solve_dual(
+    problem: Problem, point: Point, curvature: Curvature, ridge: Array, system: _System, w: Array, b: Array
+) -> None:
+    """Solve the same system as ``w = S X' P (z - b)``, S = 1/ridge, P = C^1/2 (I + C^1/2 X S X' C^1/2)^-1 C^1/2.
+
+    ``z = eta - C^-1 residual`` is the working response; a free intercept makes ``1' P (z - b)`` vanish.
+    """
+    columns, k = system.columns, system.outputs[0]
+    root = np.sqrt(curvature.d[:, k])
+    heavy = root > 0
+    scaled = np.where(heavy, point.residual[:, k] / np.where(heavy, root, 1.0), 0.0)
+    B = _outer(problem.design, columns, 1.0 / ridge[columns, k])
+    B *= root[:, None]
+    B *= root[None, :]
+    B[np.diag_indices_from(B)] += 1.0
+    fixed = 0.0 if problem.fit_intercept else point.b[k]
+    sides = np.column_stack([root * (point.eta[:, k] - fixed) - scaled, root])
+    response, ones = (root[:, None] * _solve_positive(B, sides)).T
+    if problem.fit_intercept:
+        b[k] = response.sum() / ones.sum()
+        response = response - b[k] * ones
+    w[columns, k] = problem.design.take(columns).adjoint(response[:, None])[:, 0] / ridge[columns, k]
+
+
+def _outer(design: Design, columns: Array, scale: Array) -> Array:
+    """Return ``X_A diag(scale) X_A'`` (n, n), a block of columns at a time."""
+    n = design.shape[0]
+    total = np.zeros((n, n))
+    width = max(1, BLOCK_BYTES // (8 * n))
+    for start in range(0, len(columns), width):
+        block = design.take(columns[start : start + width]).X  # type: ignore[attr-defined]
+        A = block.toarray() if sparse.issparse(block) else block
+        A = A * np.sqrt(scale[start : start + width])
+        total += A @ A.T
+    return total
 
 
 def _solve_positive(H: Array, g: Array) -> Array:

@@ -1,0 +1,312 @@
+"""SMLRCV: the strength chosen by cross-validation along the path."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from joblib import delayed
+from scipy import sparse
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils.parallel import Parallel
+
+from smaller.arrays import Array, log_partition
+from smaller.bases import Basis
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs
+from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
+from smaller.estimators.smlr import SMLR
+from smaller.problem import Solution
+from smaller.solvers import ALL_SOLVERS
+from smaller.solvers.driver import Progress
+from smaller.validation import (
+    TrainingData,
+    check_choice,
+    check_integer,
+    check_number,
+    check_weight,
+)
+
+__all__ = ["SMLRCV"]
+
+_SMALLEST_PROBABILITY = np.finfo(np.float64).eps  # what a class absent from a fold gets, as in scikit-learn's log_loss
+
+
+class SMLRCV(KernelOrLinearClassifier):
+    """Sparse multinomial logistic regression with the strength chosen by cross-validation.
+
+    One path on all rows and one per fold, all on the same grid; see :class:`SMLR` for the model. Scaling belongs in a
+    pipeline *around* this estimator only if it does not look at y; to keep every fold honest put the scaler and
+    ``SMLRCV`` into a pipeline and cross-validate that.
+
+    Parameters
+    ----------
+    alphas : int or array-like, default=100
+        Number of log-spaced strengths below the one that zeroes every weight, or the strengths themselves.
+    eps : float, default=None
+        Smallest strength as a fraction of the largest: 1e-2 if there are more columns than rows, else 1e-3.
+    cv : int, splitter or iterable, default=5
+        Folds; an integer means stratified folds.
+    scoring : str or callable, default="neg_log_loss"
+        What is maximised on the held-out rows.
+    rule : {"min", "1se"}, default="min"
+        The best mean score, or the *largest* alpha within one standard error of it (a sparser model).
+    n_jobs : int, default=None
+        Folds fitted in parallel.
+    l1_ratio : float or list of floats, default=1.0
+        Mix of the penalties; of several values the best is chosen.
+    kernel, gamma, degree, coef0, kernel_params, n_centers
+        As in :class:`SMLR`.
+    coding, fit_intercept, penalize_intercept, penalty_factors, class_weight
+        As in :class:`SMLR`.
+    solver, tol, max_iter, random_state, verbose
+        As in :class:`SMLR`.
+
+    Attributes
+    ----------
+    alpha_, l1_ratio_ : float
+        The chosen strength and mix.
+    alphas_ : ndarray of shape (n_alphas,) or (n_l1_ratios, n_alphas)
+        The grid, largest first.
+    scores_ : ndarray of shape (n_folds, n_alphas) or (n_folds, n_l1_ratios, n_alphas)
+        Held-out scores.
+    path_ : RegularizationPath
+        The path on all rows, for the chosen mix.
+    classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
+        As in :class:`SMLR`, at the chosen strength.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from smaller import SMLRCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = SMLRCV(alphas=30, rule="1se").fit(scale(X), y)
+    >>> model.scores_.shape
+    (5, 30)
+    """
+
+    def __init__(
+        self,
+        *,
+        alphas: Any = 100,
+        eps: float | None = None,
+        cv: Any = 5,
+        scoring: Any = "neg_log_loss",
+        rule: str = "min",
+        n_jobs: int | None = None,
+        l1_ratio: Any = 1.0,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        coding: str = "symmetric",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        penalty_factors: Any = None,
+        class_weight: Any = None,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alphas = alphas
+        self.eps = eps
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.l1_ratio = l1_ratio
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.coding = coding
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.penalty_factors = penalty_factors
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Fit the path on all rows and on every fold, choose, and keep the chosen model.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`SMLR.fit`; held-out scores are weighted too.
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter.
+
+        Returns
+        -------
+        self : SMLRCV
+            The fitted estimator, left as it was before if fitting fails.
+        """
+        return self._fit(X, y, sample_weight, partial(self._search, groups=groups, sample_weight=sample_weight))
+
+    def _search(
+        self,
+        data: TrainingData,
+        basis: Basis,
+        centers: Array | None,
+        progress: Progress | None,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Fitted:
+        check_choice("rule", self.rule, ("min", "1se"))
+        ratios = [self.l1_ratio] if np.ndim(self.l1_ratio) == 0 else list(self.l1_ratio)
+        ratios = [check_number("l1_ratio", ratio, least=0.0, most=1.0) for ratio in ratios]
+        models = [self._model(ratio) for ratio in ratios]
+        assemblies = [model._assemble(data, basis, centers, 1.0) for model in models]
+        d = data.X.shape[1] if centers is None else len(centers)
+        given = not isinstance(self.alphas, int | np.integer)
+        grids = [
+            check_alphas(self.alphas, self.eps, 0.0 if given else largest_alpha(a.problem), (data.X.shape[0], d))
+            for a in assemblies
+        ]
+        scoring_weight = check_weight(sample_weight, data.X.shape[0])
+        folds = list(check_cv(self.cv, data.codes, classifier=True).split(data.X, data.codes, groups))
+        if not folds:
+            raise ValueError("cv yields no folds.")
+        options = self._options()
+        tasks = [(i, train, test) for train, test in folds for i in range(len(ratios))]
+        scores = Parallel(n_jobs=self.n_jobs)(
+            delayed(_score_fold)(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
+            for i, train, test in tasks
+        )
+        table = np.array(scores).reshape(len(folds), len(ratios), -1)
+        best, chosen = _choose(table, self.rule)
+        _warn_at_edge(chosen, grids[best])
+        path = path_of(assemblies[best], grids[best], data.classes, **options, progress=progress)
+        self.l1_ratio_, self.alpha_ = ratios[best], float(grids[best][chosen])
+        single = np.ndim(self.l1_ratio) == 0
+        self.alphas_ = grids[0] if single else np.stack(grids)
+        self.scores_ = table[:, 0] if single else table
+        self.path_ = path
+        w, b = path.weights[chosen].toarray(), path.intercepts[chosen]
+        solution = Solution(
+            w,
+            b,
+            float(path.objectives[chosen]),
+            float("nan"),
+            float(path.gaps[chosen]),
+            len(path.alphas),
+            path.statuses[chosen],
+            options["method"],
+            path.null_loss,
+        )
+        return Fitted(basis, centers, w, b, assemblies[best].problem.likelihood, solution)
+
+    def _model(self, l1_ratio: float) -> SMLR:
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name in SMLR().get_params()}
+        return SMLR(**(shared | {"l1_ratio": l1_ratio}))
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "method": check_choice("solver", self.solver, ("auto", *ALL_SOLVERS)),
+            "tol": check_number("tol", self.tol, least=0.0, open_left=True),
+            "max_iter": check_integer("max_iter", self.max_iter, least=1),
+        }
+
+
+def _choose(scores: Array, rule: str) -> tuple[int, int]:
+    """Return the indices of the best mix and of the chosen strength; ties go to the larger alpha.
+
+    ``scores`` is (n_folds, n_l1_ratios, n_alphas), alphas decreasing, larger is better.
+    """
+    mean = scores.mean(axis=0)
+    if np.isnan(mean).all():
+        raise ValueError("scoring returned NaN for every alpha.")
+    best, chosen = np.unravel_index(int(np.nanargmax(mean)), mean.shape)
+    if rule == "1se" and len(scores) > 1:
+        error = scores[:, best, chosen].std(ddof=1) / np.sqrt(len(scores))
+        chosen = np.flatnonzero(mean[best] >= mean[best, chosen] - error)[0]
+    return int(best), int(chosen)
+
+
+def _warn_at_edge(chosen: int, alphas: Array) -> None:
+    if len(alphas) > 1 and chosen == len(alphas) - 1:
+        warnings.warn(
+            f"The chosen alpha {alphas[-1]:.4g} is the smallest of the grid, so a smaller one may be better: "
+            "lower eps, or give smaller alphas.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _score_fold(
+    model: SMLR,
+    data: TrainingData,
+    scoring_weight: Array | None,
+    train: Array,
+    test: Array,
+    alphas: Array,
+    scoring: Any,
+    options: dict[str, Any],
+) -> Array:
+    """Return the held-out score of every strength; classes absent from the fold have probability zero."""
+    X = data.X.tocsr() if sparse.issparse(data.X) else data.X
+    pairwise = model._precomputed
+    weight = None if data.weight is None else data.weight[train]
+    codes = data.codes[train]
+    present = np.unique(codes if weight is None else codes[weight > 0])
+    if len(present) < 2:
+        raise ValueError("A fold of cv holds fewer than two classes: use stratified folds, or fewer of them.")
+    part = TrainingData(
+        X[np.ix_(train, train)] if pairwise else X[train],
+        np.clip(np.searchsorted(present, codes), 0, len(present) - 1),
+        weight,
+        data.classes[present],
+    )
+    basis, centers = model._basis(part)
+    assembly = model._assemble(part, basis, centers, 1.0)
+    path = path_of(assembly, alphas, part.classes, **options)
+    held_out = basis.expand(X[np.ix_(test, train)] if pairwise else X[test])
+    likelihood = assembly.problem.likelihood
+    test_weight = None if scoring_weight is None else scoring_weight[test]
+    scorer = None if scoring == "neg_log_loss" else get_scorer(scoring)
+    scores = []
+    for w, b in zip(path.weights, path.intercepts, strict=True):
+        eta = all_outputs(held_out.forward(w.toarray()) + b, likelihood)
+        if eta.shape[1] == 1:
+            eta = np.column_stack([np.zeros(len(eta)), eta])
+        log_proba = np.full((len(test), len(data.classes)), np.log(_SMALLEST_PROBABILITY))
+        log_proba[:, present] = eta - log_partition(eta, pinned=False)[0][:, None]
+        if scorer is None:
+            rows = np.maximum(log_proba[np.arange(len(test)), data.codes[test]], np.log(_SMALLEST_PROBABILITY))
+            scores.append(np.average(rows, weights=test_weight))
+        else:
+            fixed = _Fixed(log_proba, data.classes)
+            keywords = {} if test_weight is None else {"sample_weight": test_weight}
+            scores.append(scorer(fixed, np.arange(len(test))[:, None], data.classes[data.codes[test]], **keywords))
+    return np.array(scores)
+
+
+class _Fixed(KernelOrLinearClassifier):
+    """A classifier whose answers are known already, so that any scikit-learn scorer can judge them."""
+
+    def __init__(self, log_proba: Array, classes: Array) -> None:
+        self.log_proba = log_proba
+        self.classes_ = classes
+        self.kernel = None
+
+    def _search(self, *arguments: Any, **keywords: Any) -> Fitted:
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> Array:
+        rows = self.log_proba[X[:, 0]]
+        return rows[:, 1] - rows[:, 0] if rows.shape[1] == 2 else rows

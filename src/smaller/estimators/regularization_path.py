@@ -1,0 +1,223 @@
+"""The whole path as a function: `smlr_path` and `alpha_max`."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from smaller.arrays import Array
+from smaller.estimators.smlr import SMLR, Assembly
+from smaller.problem import Problem, Status
+from smaller.searches.path import PathPoint, alpha_grid, trace_path
+from smaller.solvers import ALL_SOLVERS
+from smaller.solvers.driver import Progress
+from smaller.validation import check_choice, check_classification_data, check_integer, check_number
+
+__all__ = ["RegularizationPath", "alpha_max", "check_alphas", "largest_alpha", "path_of", "smlr_path"]
+
+
+@dataclass(frozen=True)
+class RegularizationPath:
+    """Solutions at decreasing strengths, each with its certificate.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Strengths, largest first.
+    intercepts : ndarray of shape (n_alphas, q)
+        Intercepts.
+    n_active : ndarray of shape (n_alphas,)
+        Features (or kernel centres) with a non-zero weight for any class.
+    gaps : ndarray of shape (n_alphas,)
+        Duality gaps: how far each objective can be from its minimum.
+    objectives, losses : ndarray of shape (n_alphas,)
+        Penalised and plain sums of log-losses.
+    null_loss : float
+        Sum of log-losses of the model without features; ``1 - losses/null_loss`` is the deviance explained.
+    statuses : tuple of Status
+        How each solve ended.
+    weights : tuple of sparse arrays (d, q)
+        The weights, stored sparsely.
+    classes : ndarray
+        Labels.
+    """
+
+    alphas: Array
+    intercepts: Array
+    n_active: Array
+    gaps: Array
+    objectives: Array
+    losses: Array
+    null_loss: float
+    statuses: tuple[Status, ...]
+    weights: tuple[Any, ...]
+    classes: Array
+
+    @property
+    def coefs(self) -> Array:
+        """Dense weights (n_alphas, q, d): q is 1 for two classes. Large for wide data; ``weights`` is sparse."""
+        return np.stack([w.toarray().T for w in self.weights])
+
+    @property
+    def converged(self) -> bool:
+        """Whether every strength met its tolerance."""
+        return all(status is Status.CONVERGED for status in self.statuses)
+
+
+def check_alphas(alphas: Any, eps: Any, largest: float, shape: tuple[int, int]) -> Array:
+    """Return the grid of strengths, decreasing: given values, or a number of log-spaced ones below ``largest``."""
+    if isinstance(alphas, Integral):
+        count = check_integer("alphas", alphas, least=1)
+        n, d = shape
+        ratio = (
+            (1e-2 if d > n else 1e-3) if eps is None else check_number("eps", eps, least=0.0, most=1.0, open_left=True)
+        )
+        # All gradients zero (constant features): any strength gives the null model.
+        return alpha_grid(largest if largest > 0.0 else 1.0, count, ratio)
+    values = np.asarray(alphas, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all() or (values <= 0).any():
+        raise ValueError("alphas must be a number of strengths, or a one-dimensional list of finite values > 0.")
+    return np.sort(values)[::-1]
+
+
+def largest_alpha(problem: Problem) -> float:
+    """Return the strength (in units of the problem's prior) that zeroes every penalised weight."""
+    largest = problem.alpha_max()
+    if not np.isfinite(largest):
+        raise ValueError(
+            "There is no largest alpha without an l1 part: l1_ratio must be > 0, or give alphas as a list."
+        )
+    return largest
+
+
+def path_of(
+    assembly: Assembly,
+    alphas: Array,
+    classes: Array,
+    *,
+    method: str,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> RegularizationPath:
+    """Trace the path of an assembled problem (of unit strength) and bring it to the user's units."""
+    problem = assembly.problem
+    points = trace_path(problem, alphas, method=method, tol=tol, max_iter=max_iter, progress=progress)
+    user = [_in_user_units(assembly, point) for point in points]
+    return RegularizationPath(
+        np.asarray(alphas),
+        np.stack([b for _, b in user]),
+        np.array([len(np.unique(w.nonzero()[0])) for w, _ in user]),
+        np.array([np.nan if point.gap is None else point.gap for point in points]),
+        np.array([point.objective for point in points]),
+        np.array([point.loss for point in points]),
+        problem.null().loss,
+        tuple(point.status for point in points),
+        tuple(w for w, _ in user),
+        classes,
+    )
+
+
+def _in_user_units(assembly: Assembly, point: PathPoint) -> tuple[Any, Array]:
+    if assembly.plain:
+        return point.weights, point.b
+    w, b = assembly.to_user(point.w, point.b)
+    return sparse.csr_array(w), b
+
+
+def smlr_path(
+    X: Any,
+    y: Any,
+    *,
+    alphas: Any = 100,
+    eps: float | None = None,
+    sample_weight: Any = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    solver: str = "auto",
+    **settings: Any,
+) -> RegularizationPath:
+    """Compute SMLR solutions for a whole grid of strengths, each certified by its duality gap.
+
+    Parameters
+    ----------
+    X, y
+        As in :meth:`SMLR.fit`.
+    alphas : int or array-like, default=100
+        Number of log-spaced strengths below the one that zeroes every weight, or the strengths themselves.
+    eps : float, default=None
+        Smallest strength of the grid as a fraction of the largest: 1e-2 if there are more columns than rows, else 1e-3.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Observation weights.
+    tol, max_iter, solver
+        As in :class:`SMLR`, for every strength.
+    **settings
+        Other parameters of :class:`SMLR`: ``l1_ratio``, ``kernel``, ``coding``, ``penalty_factors``, ...
+
+    Returns
+    -------
+    RegularizationPath
+        With ``alphas, coefs, intercepts, n_active, gaps`` and more.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import smlr_path
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = smlr_path(X, y, alphas=20)
+    >>> path.coefs.shape
+    (20, 3, 4)
+    >>> int(path.n_active[0]), path.converged
+    (0, True)
+    """
+    data, assembly, d = _prepare(X, y, sample_weight, settings)
+    tol = check_number("tol", tol, least=0.0, open_left=True)
+    max_iter = check_integer("max_iter", max_iter, least=1)
+    method = check_choice("solver", solver, ("auto", *ALL_SOLVERS))
+    largest = largest_alpha(assembly.problem) if isinstance(alphas, Integral) else 0.0
+    grid = check_alphas(alphas, eps, largest, (data.X.shape[0], d))
+    path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter)
+    if not path.converged:
+        worst = next(status for status in path.statuses if status is not Status.CONVERGED)
+        warnings.warn(f"smlr_path did not converge at every alpha: {worst.value}", ConvergenceWarning, stacklevel=2)
+    return path
+
+
+def alpha_max(X: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> float:
+    """Return the smallest ``alpha`` at which every penalised weight of :class:`SMLR` is zero.
+
+    Parameters
+    ----------
+    X, y
+        As in :meth:`SMLR.fit`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Observation weights.
+    **settings
+        Other parameters of :class:`SMLR`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import SMLR, alpha_max
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SMLR(alpha=alpha_max(X, y)).fit(X, y).active_features_.size
+    0
+    """
+    _, assembly, _ = _prepare(X, y, sample_weight, settings)
+    return largest_alpha(assembly.problem)
+
+
+def _prepare(X: Any, y: Any, sample_weight: Any, settings: dict[str, Any]) -> tuple[Any, Assembly, int]:
+    if "alpha" in settings:
+        raise TypeError("alpha is what varies here: use alphas for the strengths.")
+    model = SMLR(**settings)
+    data = check_classification_data(model, X, y, sample_weight, model.class_weight)
+    basis, centers = model._basis(data)
+    d = data.X.shape[1] if centers is None else len(centers)
+    return data, model._assemble(data, basis, centers, 1.0), d

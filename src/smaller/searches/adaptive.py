@@ -1,0 +1,297 @@
+"""Adaptive sparseness: EM under a prior that needs no strength (Figueiredo 2003).
+
+The E-step replaces the prior by a ridge per weight, ``1/w^2`` (Jeffreys) or ``alpha/|w|`` (Laplace), and a probit
+likelihood by its bound; the M-step is one step of :mod:`smaller.solvers.reweighted`:
+
+    sigma^2 <- |y - H w|^2 / n             (regression with unknown noise, at the current w)
+    w       <- U (sigma^2 I + U H'H U)^-1 U H'z,      U = diag(ridge)^-1/2
+
+Zero is absorbing, so columns leave and the systems shrink. The posterior is not convex: where EM starts decides where
+it ends. It starts from a nearly unpenalised ridge fit; from a Laplace fit where features outnumber rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from smaller.arrays import Array
+from smaller.likelihoods import Gaussian, Likelihood
+from smaller.priors import ElasticNet, Jeffreys, Laplace, Normal
+from smaller.problem import Point, Problem, Solution, Status
+from smaller.solvers import solve
+from smaller.solvers.driver import Progress
+from smaller.solvers.reweighted import bound_gram, majorised_minimiser
+
+__all__ = ["Adapted", "NoisePrior", "Rules", "adapt", "expectation_maximisation", "ridge_start"]
+
+_LARGEST_DIRECT = 8000  # columns (or rows, if fewer) up to which systems are factored: no CG on nearly singular kernels
+_RESTARTS = 3
+_FINER = 1e-2  # factor on the initial ridge after a collapse
+_FIRST_STRENGTH = 0.01  # of alpha_max: the Laplace fit that starts EM where columns exceed rows
+_FLOOR = 1e-12  # of the response's variance: below, the noise counts as zero
+
+
+@dataclass(frozen=True)
+class NoisePrior:
+    """Inverse-gamma prior of the noise variance; its mode is taken in the logarithm, so (0, 0) is no prior at all."""
+
+    shape: float = 0.0
+    scale: float = 0.0
+
+    def update(self, likelihood: Likelihood, eta: Array, y: Array, weight: Array | None, floor: float) -> Gaussian:
+        """Return the likelihood with the most probable variance at ``eta``."""
+        refreshed = likelihood.refresh(eta, y, weight)
+        assert isinstance(refreshed, Gaussian)
+        total = float(len(y) if weight is None else weight.sum())
+        variance = (0.5 * total * refreshed.variance + self.scale) / (0.5 * total + self.shape)
+        return replace(refreshed, variance=max(variance, floor))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When EM stops and what it drops.
+
+    ``tol`` bounds the relative change of the weights in a step; a weight whose contribution ``|w_j| rms(H_j)`` is below
+    ``prune`` times the largest is set to zero; ``init_eps`` is the ridge of the start relative to the columns' size.
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+    prune: float = 1e-5
+    init_eps: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A stationary or optimal point, with the likelihood (its noise variance) it belongs to."""
+
+    solution: Solution
+    likelihood: Likelihood
+    interpolates: bool = False  # the noise variance fell to its floor
+
+
+def adapt(
+    problem: Problem,
+    *,
+    noise: NoisePrior | None = None,
+    kernel: bool = False,
+    rules: Rules | None = None,
+    progress: Progress | None = None,
+) -> Adapted:
+    """Fit a Jeffreys or Laplace problem; ``noise`` says that the Gaussian's variance is to be estimated.
+
+    Laplace with nothing else to estimate is convex and goes straight to the exact solver, with a certificate.
+    """
+    rules = rules or Rules()
+    convex = isinstance(problem.prior, ElasticNet)
+    if convex and noise is None:
+        solution = solve(problem, tol=rules.tol, max_iter=rules.max_iter, progress=progress)
+        return Adapted(solution, problem.likelihood)
+    run = _from_start(problem, noise, kernel, rules, progress)
+    if convex:
+        run = _polish(run, noise, rules)
+    return _adapted(run)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Where EM stands."""
+
+    problem: Problem  # all columns, the likelihood as estimated last
+    point: Point
+    n_iter: int
+    converged: bool
+    history: tuple[float, ...]
+    floor: float  # of the noise variance; 0 where that is not estimated
+
+
+def _from_start(
+    problem: Problem, noise: NoisePrior | None, kernel: bool, rules: Rules, progress: Progress | None
+) -> _Run:
+    """Run EM from the start that suits the design; outputs whose model empties start again from a finer ridge."""
+    n, d = problem.design.shape
+    jeffreys = isinstance(problem.prior, Jeffreys)
+    if jeffreys and d > n and not kernel:
+        return expectation_maximisation(problem, *_laplace_start(problem), noise=noise, rules=rules, progress=progress)
+    gram = _unit_gram(problem)
+    eps = rules.init_eps
+    w, b = ridge_start(problem, eps, by_column=not kernel, gram=gram)
+    run = expectation_maximisation(problem, w, b, noise=noise, rules=rules, gram=gram, progress=progress)
+    for _ in range(_RESTARTS if jeffreys else 0):
+        empty = ~run.point.w.any(axis=0)
+        if not empty.any():
+            break
+        eps *= _FINER
+        w, b = ridge_start(problem, eps, by_column=not kernel, gram=gram)
+        w, b = np.where(empty, w, run.point.w), np.where(empty, b, run.point.b)
+        run = expectation_maximisation(problem, w, b, noise=noise, rules=rules, gram=gram, progress=progress)
+    return run
+
+
+def ridge_start(
+    problem: Problem, eps: float, *, by_column: bool = False, gram: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the ridge fit to the targets with penalty ``eps`` times the mean squared norm of the columns.
+
+    ``by_column`` uses every column's own norm instead: features in other units then start from the same fit.
+    """
+    c = np.ones((len(problem.y), 1)) if problem.weight is None else problem.weight[:, None]
+    squares = problem.design.squares(c)
+    ridge = eps * (squares if by_column else np.full_like(squares, squares.mean()))
+    likelihood = Gaussian(1.0, problem.likelihood.n_outputs)
+    easy = replace(problem, likelihood=likelihood, prior=Normal(1.0, np.where(ridge > 0, ridge, 1.0)))
+    null = easy.null()
+    G = easy.gradient(null)
+    return majorised_minimiser(easy, null, G, bound=True, gram=gram, largest_direct=_LARGEST_DIRECT)
+
+
+def _laplace_start(problem: Problem) -> tuple[Array, Array]:
+    """Return a sparse fit: a ridge fit spreads over thousands of tiny weights, and Jeffreys would kill them all."""
+    likelihood = problem.likelihood
+    if isinstance(likelihood, Gaussian):
+        likelihood = replace(likelihood, variance=1.0)
+    easy = replace(problem, likelihood=likelihood, prior=Laplace(1.0))
+    solution = solve(easy.with_prior(Laplace(_FIRST_STRENGTH * easy.alpha_max())), tol=1e-4)
+    return solution.w, solution.b
+
+
+def expectation_maximisation(
+    problem: Problem,
+    w: Array,
+    b: Array,
+    *,
+    noise: NoisePrior | None = None,
+    rules: Rules | None = None,
+    gram: Array | None = None,
+    progress: Progress | None = None,
+) -> _Run:
+    """Run EM from (w, b); ``gram`` is the unit-variance matrix of all columns where it is at hand."""
+    rules = rules or Rules()
+    floor = 0.0 if noise is None else _noise_floor(problem)
+    size = _column_sizes(problem)
+    columns = np.arange(problem.n_columns)
+    local, history, converged, iteration = problem, [], False, 0
+    while not converged and iteration < rules.max_iter:
+        used = np.flatnonzero(w.any(axis=1))
+        if len(used) == 0:
+            converged = True
+            break
+        if 4 * len(used) <= 3 * len(columns) or (gram is None and len(used) <= len(problem.y) < len(columns)):
+            local, gram = _narrowed(local, used, gram)
+            columns, size, w = columns[used], size[used], w[used]
+        point = local.at(w, b)
+        if noise is not None:
+            local = replace(local, likelihood=noise.update(local.likelihood, point.eta, local.y, local.weight, floor))
+            point = local.at(w, b, point.eta)
+        G = local.gradient(point)
+        history.append(point.objective)
+        if progress is not None and progress(iteration, local.certify(point, G)):
+            break
+        new, b = majorised_minimiser(
+            local, point, G, bound=True, gram=_scaled(gram, local.likelihood), largest_direct=_LARGEST_DIRECT
+        )
+        new = _pruned(new, size, rules.prune)
+        converged = _relative_change(w, new, size) < rules.tol
+        w = new
+        iteration += 1
+    full = np.zeros((problem.n_columns, w.shape[1]))
+    full[columns] = w
+    return _Run(*_final(problem, full, b, noise, floor), iteration, converged, tuple(history), floor)
+
+
+def _narrowed(problem: Problem, used: Array, gram: Array | None) -> tuple[Problem, Array | None]:
+    """Return the problem of the columns in use, and its matrix."""
+    local = replace(problem, design=problem.design.take(used), prior=problem.prior.take(used))
+    if gram is None:
+        return local, _unit_gram(local)
+    kept = np.append(used, problem.n_columns) if problem.fit_intercept else used
+    return local, gram[np.ix_(kept, kept)]
+
+
+def _unit_gram(problem: Problem) -> Array | None:
+    """Return ``H'CH`` (with the column of ones) at variance 1; None where columns exceed rows."""
+    n, d = problem.design.shape
+    if d > n:
+        return None
+    likelihood = Gaussian(1.0, problem.likelihood.n_outputs)
+    unit = replace(problem, likelihood=likelihood)
+    return bound_gram(unit, unit.null(), largest_direct=_LARGEST_DIRECT)
+
+
+def _scaled(gram: Array | None, likelihood: Likelihood) -> Array | None:
+    variance = likelihood.variance if isinstance(likelihood, Gaussian) else 1.0
+    return gram if gram is None or variance == 1.0 else gram / variance
+
+
+def _column_sizes(problem: Problem) -> Array:
+    """Return the root mean square (d, 1) of every column: what a weight of 1 contributes to eta."""
+    c = np.ones((len(problem.y), 1)) if problem.weight is None else problem.weight[:, None]
+    return np.sqrt(problem.design.squares(c) / c.sum())
+
+
+def _noise_floor(problem: Problem) -> float:
+    """Return the variance below which the noise counts as zero."""
+    unit = replace(problem, likelihood=Gaussian(1.0, problem.likelihood.n_outputs), fit_intercept=True)
+    total = float(len(problem.y) if problem.weight is None else problem.weight.sum())
+    return max(_FLOOR * 2.0 * unit.null().loss / total, 1e-300)
+
+
+def _pruned(w: Array, size: Array, prune: float) -> Array:
+    contribution = np.abs(w) * size
+    return np.where(contribution < prune * contribution.max(axis=0, initial=0.0), 0.0, w)
+
+
+def _relative_change(old: Array, new: Array, size: Array) -> float:
+    """Return the largest relative change of an output's weights, measured by what they contribute."""
+    length = np.linalg.norm(old * size, axis=0)
+    moved = np.linalg.norm((new - old) * size, axis=0)
+    return float(np.max(moved / np.where(length > 0, length, 1.0), initial=0.0))
+
+
+def _final(problem: Problem, w: Array, b: Array, noise: NoisePrior | None, floor: float) -> tuple[Problem, Point]:
+    """Evaluate the end; an output without weights falls back to the null model, a class to its frequency."""
+    empty = ~w.any(axis=0)
+    if problem.fit_intercept or not isinstance(problem.likelihood, Gaussian):
+        b = np.where(empty, problem.likelihood.null(problem.y, problem.weight), b)
+    point = problem.at(w, b)
+    if noise is not None:
+        likelihood = noise.update(problem.likelihood, point.eta, problem.y, problem.weight, floor)
+        problem = replace(problem, likelihood=likelihood)
+        point = problem.at(w, b, point.eta)
+    return problem, point
+
+
+def _polish(run: _Run, noise: NoisePrior | None, rules: Rules) -> _Run:
+    """Alternate the exact Laplace optimum and the noise variance until neither moves."""
+    assert noise is not None
+    problem, point, converged = run.problem, run.point, False
+    for _ in range(rules.max_iter):
+        variance = problem.likelihood.variance  # type: ignore[attr-defined]
+        solution = solve(problem, start=point, tol=1e-2 * rules.tol, max_iter=rules.max_iter)
+        problem, point = _final(problem, solution.w, solution.b, noise, run.floor)
+        converged = abs(problem.likelihood.variance - variance) <= rules.tol * variance  # type: ignore[attr-defined]
+        if converged:
+            break
+    return replace(run, problem=problem, point=point, converged=converged)
+
+
+def _adapted(run: _Run) -> Adapted:
+    problem, point = run.problem, run.point
+    certificate = problem.certify(point, problem.gradient(point))
+    likelihood = problem.likelihood
+    solution = Solution(
+        point.w,
+        point.b,
+        point.objective,
+        certificate.violation,
+        None,
+        run.n_iter,
+        Status.STATIONARY if run.converged else Status.MAX_ITER,
+        "em",
+        max(problem.null().loss, 1e-300),
+        run.history,
+    )
+    interpolates = isinstance(likelihood, Gaussian) and likelihood.variance <= run.floor
+    return Adapted(solution, likelihood, interpolates)

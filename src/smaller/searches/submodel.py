@@ -1,0 +1,205 @@
+"""Kernel logistic regression on whitened columns: the model that import points extend, and KLR on all of them.
+
+    H(w, b) = sum_i c_i loss(y_i, Phi_i w + b) + alpha/2 |w|^2
+
+Symbols: n rows, q outputs, ``D = [1 Phi]`` (n, d), ``g`` the gradient of H, ``A = D'WD + P`` its Hessian with
+``P = diag(0, alpha, ..., alpha)`` and frozen weights ``W``, ``A = C C'``. Newton's equations are solved by conjugate
+gradients that ``A`` preconditions, so W may be old, or a bound shared by many classes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import linalg
+
+from smaller.arrays import Array
+from smaller.likelihoods import Multinomial
+
+__all__ = ["Submodel"]
+
+MOST_OWN_FACTORS = 4  # outputs up to which each has its own Hessian factor; beyond, one bound serves all
+
+
+class Submodel:
+    """The model on the points chosen so far, its optimum, and factors of its Hessian."""
+
+    def __init__(
+        self,
+        likelihood: Multinomial,
+        y: Array,
+        weight: Array | None,
+        alpha: float,
+        *,
+        fit_intercept: bool = True,
+        phi: Array | None = None,
+    ) -> None:
+        self.likelihood, self.y, self.weight, self.alpha = likelihood, y, weight, alpha
+        self.n, self.q = y.shape
+        self.shared = self.q > MOST_OWN_FACTORS
+        self.n_steps = 0  # Newton steps so far
+        self.first = int(fit_intercept)  # index of the first kernel column
+        self.d = self.first + (0 if phi is None else phi.shape[1])
+        capacity = max(16, self.d)
+        self._D = np.ones((self.n, capacity), order="F")
+        if phi is not None:
+            self._D[:, self.first : self.d] = phi
+        self._beta = np.zeros((capacity, self.q))
+        self._inverse = np.zeros((1 if self.shared else self.q, capacity, capacity))
+        if fit_intercept:
+            self._beta[0] = likelihood.null(y, weight)
+        self.eta = np.asfortranarray(np.zeros_like(y) + (self._beta[0] if fit_intercept else 0.0))
+        self.loss, self.residual = likelihood.evaluate(self.eta, y, weight)
+        self.renew()
+
+    @property
+    def D(self) -> Array:  # noqa: N802
+        """Columns ``[1 Phi]`` (n, d)."""
+        return self._D[:, : self.d]
+
+    @property
+    def beta(self) -> Array:
+        """Intercepts, then weights (d, q)."""
+        return self._beta[: self.d]
+
+    @property
+    def w(self) -> Array:
+        return self._beta[self.first : self.d]
+
+    @property
+    def b(self) -> Array:
+        return self._beta[0] if self.first else np.zeros(self.q)
+
+    @property
+    def phi(self) -> Array:
+        """Whitened kernel columns (n, m)."""
+        return self._D[:, self.first : self.d]
+
+    @property
+    def factors(self) -> Array:
+        """``C^-1`` for every output, or the one they share (h, d, d)."""
+        return self._inverse[:, : self.d, : self.d]
+
+    @property
+    def objective(self) -> float:
+        return self.loss + 0.5 * self.alpha * float(np.vdot(self.w, self.w))
+
+    def gradient(self) -> Array:
+        """Return ``g = D' r + P beta`` (d, q)."""
+        g = self.D.T @ self.residual
+        g[self.first :] += self.alpha * self.w
+        return g
+
+    def renew(self) -> None:
+        """Renew the weights W at the present fit, and their factors; the shared bound needs this once a strength."""
+        count = np.ones(self.n) if self.weight is None else self.weight
+        if self.shared:  # softmax Hessian <= (I - 11'/K)/2 <= I/2
+            self.W = 0.5 * count[:, None]
+        else:
+            diagonal = self.likelihood.curvature(self.eta, self.y, self.weight).diagonal()
+            self.W = np.maximum(diagonal, 1e-12 * count[:, None])
+        for k in range(self.W.shape[1]):
+            A = self.D.T @ (self.D * self.W[:, k, None])
+            A[np.diag_indices(self.d)] += np.append(np.zeros(self.first), np.full(self.d - self.first, self.alpha))
+            A[np.diag_indices(self.d)] += 1e-10 * np.trace(A) / max(self.d, 1)
+            C = linalg.cholesky(A, lower=True, check_finite=False)
+            self.factors[k] = linalg.solve_triangular(C, np.eye(self.d), lower=True, check_finite=False)
+
+    def append(self, psi: Array) -> tuple[Array, Array]:
+        """Add a whitened column; return the new off-diagonal row (h, d) and diagonal (h,) of the factors."""
+        self._reserve(self.d + 1)
+        rows, diagonal = np.zeros((len(self._inverse), self.d)), np.zeros(len(self._inverse))
+        for k, inverse in enumerate(self.factors):
+            weighted = self.W[:, k] * psi
+            v = inverse @ (self.D.T @ weighted)
+            # A Schur complement of D'WD + P is at least that of P, which is alpha.
+            c = math.sqrt(max(float(psi @ weighted) + self.alpha - float(v @ v), self.alpha))
+            self._inverse[k, self.d, : self.d] = v @ inverse / -c
+            self._inverse[k, self.d, self.d] = 1.0 / c
+            rows[k], diagonal[k] = v, c
+        self._D[:, self.d] = psi
+        self._beta[self.d] = 0.0
+        self.d += 1
+        return rows, diagonal
+
+    def _reserve(self, size: int) -> None:
+        old = self._D.shape[1]
+        if size <= old:
+            return
+        D = np.empty((self.n, 2 * old), order="F")
+        D[:, :old] = self._D
+        self._D = D
+        self._beta = np.pad(self._beta, ((0, old), (0, 0)))
+        self._inverse = np.pad(self._inverse, ((0, 0), (0, old), (0, old)))
+
+    def precondition(self, g: Array) -> Array:
+        """Return ``A^-1 g`` (d, q), output by output."""
+        if self.shared:
+            return self.factors[0].T @ (self.factors[0] @ g)
+        return np.column_stack([C.T @ (C @ g[:, k]) for k, C in enumerate(self.factors)])
+
+    def refit(self, accuracy: float, max_steps: int = 20) -> Array:
+        """Take Newton steps until the next one promises less than ``accuracy`` times H; return the gradient."""
+        g = self.gradient()
+        for _ in range(max_steps):
+            step = self.precondition(g)
+            if 0.5 * float(np.vdot(g, step)) <= accuracy * self.objective:
+                break
+            if not self._advance(*self._newton(g, step), g):
+                break
+            self.n_steps += 1
+            g = self.gradient()
+        return g
+
+    def _newton(self, g: Array, z: Array) -> tuple[Array, Array]:
+        """Solve the Newton equations by conjugate gradients, preconditioned by A; return the step and D times it.
+
+        The factors of an older W, or of a bound, differ from the Hessian by a modest factor: a few products suffice.
+        """
+        curvature = self.likelihood.curvature(self.eta, self.y, self.weight)
+        ridge = np.full((self.d, 1), self.alpha)
+        ridge[: self.first] = 0.0
+        D, r, z = self.D, -g, -z
+        x, Dx, p = np.zeros_like(g), np.zeros_like(self.eta), z
+        rz = first = float(np.vdot(r, z))
+        for _ in range(50):
+            Dp = D @ p
+            Hp = D.T @ curvature.apply(Dp) + ridge * p
+            bend = float(np.vdot(p, Hp))
+            if not bend > 0.0:
+                break
+            t = rz / bend
+            x, Dx, r = x + t * p, Dx + t * Dp, r - t * Hp
+            z = self.precondition(r)
+            rz, old = float(np.vdot(r, z)), rz
+            if rz <= 1e-3 * first:
+                break
+            p = z + (rz / old) * p
+        return x, Dx
+
+    def _advance(self, x: Array, Dx: Array, g: Array) -> bool:
+        """Halve the step until H falls enough; False when rounding forbids any step."""
+        slope, H = float(np.vdot(g, x)), self.objective
+        beta, t = self.beta.copy(), 1.0
+        for _ in range(30):
+            eta = self.eta + t * Dx
+            loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
+            self._beta[: self.d] = beta + t * x
+            w = self.w
+            if loss + 0.5 * self.alpha * float(np.vdot(w, w)) <= H + 1e-4 * t * slope:
+                self.eta, self.loss, self.residual = eta, loss, residual
+                return True
+            t /= 2.0
+        self._beta[: self.d] = beta
+        return False
+
+    def try_column(self, psi: Array, accuracy: float) -> float:
+        """Return H at the optimum with one more column; the model stays as it is."""
+        kept = self.d, self.beta.copy(), self.eta, self.loss, self.residual
+        self.append(psi)
+        self.refit(accuracy)
+        H = self.objective
+        self.d, beta, self.eta, self.loss, self.residual = kept
+        self._beta[: self.d] = beta
+        return H
