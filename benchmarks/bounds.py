@@ -26,8 +26,8 @@ DELTA = 0.05
 PATH_ALPHAS = np.geomspace(10.0, 3e3, 12)  # fixed before any data are seen, as the union bound asks
 KRUMMHOLZ = 7
 
-# Units and round reference values of the ten continuous covtype columns, known before the sample is: metres
-# around 3000 for the elevation, degrees, metres, and hillshade on its scale from 0 to 255.
+# Round units of the ten continuous covtype columns (metres, degrees, hillshade from 0 to 255), of the order the
+# description of the data set gives; nothing is estimated on the training rows.
 COVTYPE_OFFSET = np.array([3000, 180, 15, 250, 0, 2000, 200, 200, 200, 2000, *[0] * 44], dtype=float)
 COVTYPE_UNIT = np.array([300, 100, 10, 200, 60, 1500, 50, 50, 50, 1500, *[1] * 44], dtype=float)
 

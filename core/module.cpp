@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "coordinate.hpp"
+#include "newton.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -112,6 +113,55 @@ bool descend_csc(Vector<const T> data, Vector<const I> indices, Vector<const I> 
     return descend(smaller::Csc<T, I>{data.data(), indices.data(), indptr.data(), rows}, a, max_sweeps, tol, budget);
 }
 
+#define NEWTON_PARAMETERS                                                                                       \
+    Vector<const Index> first, Vector<const Index> column, Vector<const double> slope, Vector<const double> ridge, \
+        Vector<double> w, Vector<double> b, Matrix<double> eta, Matrix<double> residual, Matrix<const double> y, \
+        std::optional<Vector<const double>> weight, bool pinned, bool intercept, double damping, double target,  \
+        Index max_steps, Index max_sweeps
+#define NEWTON_VALUES                                                                                           \
+    first, column, slope, ridge, w, b, eta, residual, y, weight, pinned, intercept, damping, target, max_steps, max_sweeps
+#define NEWTON_NAMES                                                                                            \
+    "first"_a.noconvert(), "column"_a.noconvert(), "slope"_a.noconvert(), "ridge"_a.noconvert(), "w"_a.noconvert(), \
+        "b"_a.noconvert(), "eta"_a.noconvert(), "residual"_a.noconvert(), "y"_a.noconvert(),                    \
+        "weight"_a.noconvert().none(), "pinned"_a, "intercept"_a, "damping"_a, "target"_a, "max_steps"_a, "max_sweeps"_a
+
+// Returns (violation, loss, damping, slow).
+template <class Columns>
+nb::tuple newton(const Columns &columns, std::size_t n_columns, NEWTON_PARAMETERS) {
+    const std::size_t q = y.shape(0), n = y.shape(1), m = column.shape(0);
+    require(n == columns.rows, "y must have one column per row of the design");
+    require(first.shape(0) == q + 1 && first(0) == 0 && first(q) == Index(m), "first must run from 0 to m");
+    for (std::size_t k = 0; k < q; ++k) require(first(k) <= first(k + 1), "first must not decrease");
+    for (std::size_t j = 0; j < m; ++j)
+        require(column(j) >= 0 && column(j) < Index(n_columns), "column index out of range");
+    for (std::size_t size : {slope.shape(0), ridge.shape(0), w.shape(0)})
+        require(size == m, "coordinate arrays must have length m");
+    for (const Matrix<double> *matrix : {&eta, &residual})
+        require(matrix->shape(0) == q && matrix->shape(1) == n, "eta and residual must be (q, n)");
+    require(b.shape(0) == q && (!weight || weight->shape(0) == n), "b must have length q, weight length n");
+    const smaller::Softmax rows{y.data(), weight ? weight->data() : nullptr, n, q, pinned};
+    smaller::NewtonResult result;
+    {
+        nb::gil_scoped_release release;
+        result = smaller::Newton<Columns>(columns, rows, first.data(), column.data(), slope.data(), ridge.data(), intercept)
+                     .run(w.data(), b.data(), eta.data(), residual.data(), damping, target, max_steps, max_sweeps);
+    }
+    return nb::make_tuple(result.violation, result.loss, damping, result.slow);
+}
+
+template <class T>
+nb::tuple newton_dense(Strided<const T> X, NEWTON_PARAMETERS) {
+    require(X.shape(0) <= 1 || X.stride(0) == 1, "X must be stored column by column");
+    return newton(smaller::Dense<T>{X.data(), X.stride(1), X.shape(0)}, X.shape(1), NEWTON_VALUES);
+}
+
+template <class T, class I>
+nb::tuple newton_csc(Vector<const T> data, Vector<const I> indices, Vector<const I> indptr, NEWTON_PARAMETERS) {
+    require(indptr.shape(0) >= 1 && indices.shape(0) == data.shape(0), "data and indices must have one length");
+    const smaller::Csc<T, I> columns{data.data(), indices.data(), indptr.data(), y.shape(1)};
+    return newton(columns, indptr.shape(0) - 1, NEWTON_VALUES);
+}
+
 Index descend_gram(Matrix<const double> H, Vector<double> gradient, Vector<const double> slope,
                    Vector<const double> ridge, Vector<double> w, Index max_sweeps, double tol) {
     const std::size_t m = H.shape(0);
@@ -128,9 +178,13 @@ NB_MODULE(_core, m) {
     m.doc() = "Coordinate descent on quadratic models; see core/coordinate.hpp.";
     m.def("descend", &descend_dense<double>, "X"_a.noconvert(), QUADRATIC_NAMES);
     m.def("descend", &descend_dense<float>, "X"_a.noconvert(), QUADRATIC_NAMES);
+    m.def("newton", &newton_dense<double>, "X"_a.noconvert(), NEWTON_NAMES);
+    m.def("newton", &newton_dense<float>, "X"_a.noconvert(), NEWTON_NAMES);
 #define SPARSE(T, I)                                                                                            \
     m.def("descend_sparse", &descend_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), \
-          QUADRATIC_NAMES);
+          QUADRATIC_NAMES);                                                                                     \
+    m.def("newton_sparse", &newton_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), \
+          NEWTON_NAMES);
     SPARSE(double, std::int32_t)
     SPARSE(double, std::int64_t)
     SPARSE(float, std::int32_t)

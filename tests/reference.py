@@ -117,5 +117,8 @@ def evaluate(case: Case, w: Array, b: Array) -> Judgement:
     soft = case.ridge > 0
     conjugate = np.sum(np.where(soft, excess / np.where(soft, 2.0 * case.ridge, 1.0), 0.0))
     return Judgement(
-        float(objective), float(max(violation.max(initial=0.0), imbalance)), float(objective - entropy + conjugate), imbalance
+        float(objective),
+        float(max(violation.max(initial=0.0), imbalance)),
+        float(objective - entropy + conjugate),
+        imbalance,
     )

@@ -254,7 +254,25 @@ def test_unknown_coding_is_refused() -> None:
         Multinomial(3, "onehot")
 
 
-MILLS_POINTS = [-1e8, -1e6, -1e4, -1e3, -201.0, -200.0, -199.0, -50.0, -10.0, -5.0, -1.0, 0.0, 1.0, 5.0, 20.0, 30.0, 37.0]
+MILLS_POINTS = [
+    -1e8,
+    -1e6,
+    -1e4,
+    -1e3,
+    -201.0,
+    -200.0,
+    -199.0,
+    -50.0,
+    -10.0,
+    -5.0,
+    -1.0,
+    0.0,
+    1.0,
+    5.0,
+    20.0,
+    30.0,
+    37.0,
+]
 
 
 @pytest.mark.parametrize("u", MILLS_POINTS)
@@ -290,7 +308,9 @@ def test_strict_array_api_round_trip(likelihood: Any) -> None:
         )
     np.testing.assert_allclose(arrays.to_host(likelihood.predict(there[0])), likelihood.predict(eta), atol=1e-14)
     np.testing.assert_allclose(arrays.to_host(likelihood.null(*there[1:])), likelihood.null(y, weight), atol=1e-13)
-    assert likelihood.dual(strict_gradient, *there[1:]) == pytest.approx(likelihood.dual(gradient, y, weight), rel=1e-12)
+    assert likelihood.dual(strict_gradient, *there[1:]) == pytest.approx(
+        likelihood.dual(gradient, y, weight), rel=1e-12
+    )
     if isinstance(likelihood, Multinomial):
         codes = np.array([0, 1, 1, 0])
         encoded = likelihood.encode(array_api_strict.asarray(codes))

@@ -23,8 +23,9 @@ whatever the solver itself believes. `F*` is the best objective any library reac
 relative duality gap, so the truth lies no further below. Each library climbs a ladder of its own tolerances, every
 rung from a cold start after a warm-up, minimum of up to five runs; conversions of the data are not counted, nor the
 start of R. glmnet and adelie approach a single alpha over ten warm-started ones, which is faster for them than a cold
-start. One thread: CPU seconds; two threads: wall-clock seconds. **Bold**: fastest. `> t`: stopped
-by the time limit after a looser tolerance had taken t seconds; `-`: not reached at any tolerance; empty: not measured. Machines differ and timings vary by a factor of about 1.5: compare within a row only.
+start. One thread: CPU seconds; two threads: wall-clock seconds. **Bold**: fastest. `> t`: stopped by the time limit
+after a looser tolerance had taken t seconds; `-`: not reached at any tolerance; empty: not measured. Machines differ
+and timings vary by a factor of about 1.5: compare within a row only.
 
 Reproduce: `sh benchmarks/compare/environments.sh`, then `python -m benchmarks.compare --problems A,B --fractions
 0.1,0.01` (`--paths` for whole paths, `--threads 1,2`). Records are kept in `.cache/compare`; `--refresh smaller`
@@ -116,6 +117,7 @@ def plot(group: dict[Task, dict[str, dict]], file: Path, threads: int) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     tasks = sorted(group, key=lambda t: (len(t.problem) > 1, t.problem, -t.fraction))
     columns = min(3, len(tasks))
@@ -131,16 +133,21 @@ def plot(group: dict[Task, dict[str, dict]], file: Path, threads: int) -> None:
                 seconds, worst = curve(record, best, threads)
                 style = {"linewidth": 2.5, "zorder": 3} if name == "smaller" else {}
                 order = np.argsort(seconds)
-                shown = np.maximum(np.minimum.accumulate(worst[order]), 1e-9)
-                (handles[name],) = axis.loglog(seconds[order], shown, "o-", ms=3, color=colours[name], **style)
+                lowest = np.maximum(np.minimum.accumulate(worst[order]), 1e-9)
+                (handles[name],) = axis.loglog(seconds[order], lowest, "o-", ms=3, color=colours[name], **style)
         axis.set_title(f"{task.problem}, {'path to ' if task.path else ''}{task.fraction:g} alpha_max", fontsize=10)
         axis.set_ylim(3e-10, 2)
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        low, high = axis.get_xlim()
+        if high < 12 * low:  # a decade at least, so that a tick is labelled
+            axis.set_xlim(low / 2, high * 5)
         axis.grid(alpha=0.3)
     for axis in list(axes.flat)[len(tasks) :]:
         axis.set_visible(False)
     figure.supxlabel("CPU seconds" if threads == 1 else "seconds")
     figure.supylabel("relative suboptimality")
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=min(7, len(handles)), fontsize=9)
+    shown = [name for name in LIBRARIES if name in handles]
+    figure.legend([handles[name] for name in shown], shown, loc="outside upper center", ncols=7, fontsize=9)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)
     plt.close(figure)

@@ -210,20 +210,28 @@ def recall_all(table: Table, experiment: Experiment, row: Row, quick: bool = Fal
     return [outcome for outcome in found if outcome is not None]
 
 
-def paired_p_value(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> float:
-    """McNemar's exact test of equal error rates, as a median over the seeds that both rows have.
+def paired_p_value(pairs: Sequence[tuple[Outcome, Outcome]]) -> float:
+    """McNemar's exact test of equal error rates, as a median over pairs of outcomes of the same seed.
 
-    Of the test decisions on which exactly one method is right, each is right half of the time if they are
-    equally good. Where a protocol tests a row more than once, decisions are not independent and the value
-    is too small.
+    Of the test decisions on which exactly one method is right, each is right half of the time if they are equally
+    good. Where a protocol tests a row more than once, decisions are not independent and the value is too small.
     """
     values = []
-    for a, b in zip(ours, theirs, strict=False):
+    for a, b in pairs:
         difference = np.array(a.wrong) - np.array(b.wrong)
         discordant = int(np.count_nonzero(difference))
         first = int(np.count_nonzero(difference > 0))
         values.append(binomtest(first, discordant).pvalue if discordant else 1.0)
     return float(np.median(values)) if values else np.nan
+
+
+def recall_pairs(
+    table: Table, experiment: Experiment, first: Row, second: Row, quick: bool
+) -> list[tuple[Outcome, Outcome]]:
+    """Stored results of two rows at the seeds that both have, where both made decisions."""
+    seeds = range(min(experiment.n_seeds(first, quick), experiment.n_seeds(second, quick)))
+    pairs = ((recall(table, experiment, first, k), recall(table, experiment, second, k)) for k in seeds)
+    return [(a, b) for a, b in pairs if a is not None and b is not None and a.wrong and b.wrong]
 
 
 # -------------------------------------------------------------------------------------------------- running

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .engine import ROOT, Experiment, Listing, Outcome, Paper, Row, Table, paired_p_value, recall_all
+from .engine import ROOT, Experiment, Listing, Outcome, Paper, Row, Table, paired_p_value, recall_all, recall_pairs
 
 DOCS = ROOT / "docs" / "papers"
 HOW_TO_READ = """\
@@ -107,9 +107,8 @@ def p_cell(table: Table, experiment: Experiment, row: Row, quick: bool) -> str:
     reference = next((other for other in experiment.rows if other.ours), None)
     if reference is None or reference is row:
         return ""
-    theirs = recall_all(table, experiment, row, quick)
-    value = paired_p_value(recall_all(table, experiment, reference, quick), theirs)
-    return "" if np.isnan(value) or not theirs[0].wrong else f"{value:.2g}"
+    value = paired_p_value(recall_pairs(table, experiment, reference, row, quick))
+    return "" if np.isnan(value) else f"{value:.2g}"
 
 
 def outside_rows(paper: Paper, names: Sequence[str], quick: bool) -> list[str]:

@@ -104,10 +104,7 @@ def gibbs_predict(
     posterior = posterior or nearest(rule)
     rng = np.random.default_rng(random_state)
     X = read_rows(X, rule.weights.size)
-    scores = [
-        np.sum(block * posterior.draw(rng, len(block)), axis=1)
-        for _, block in row_blocks(X, rule.weights.size)
-    ]
+    scores = [np.sum(block * posterior.draw(rng, len(block)), axis=1) for _, block in row_blocks(X, rule.weights.size)]
     return _label(rule, np.concatenate(scores) > 0.0)
 
 

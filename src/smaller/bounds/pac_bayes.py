@@ -174,9 +174,7 @@ def pac_bayes_bound(
     (True, 'gibbs', 0.95)
     """
     _check_options(delta=delta, classifier=classifier, risk=risk, factor=factor, n_draws=n_draws)
-    rules, X, positive = read_problem(
-        model, X, y, alphas=alphas, intercept_alpha=intercept_alpha, assume=assume
-    )
+    rules, X, positive = read_problem(model, X, y, alphas=alphas, intercept_alpha=intercept_alpha, assume=assume)
     n = X.shape[0]
     share = MONTE_CARLO_SHARE * delta if risk == "monte_carlo" else 0.0
     price = float(np.log(_factor(n, factor) * len(rules) / (delta - share)))

@@ -50,9 +50,7 @@ def choose_posterior(
     "optimal": lowering the bound, "divergence": (24), "prior": eta = lam with D <= lam*|w|_1.
     """
     if widths == "prior":
-        candidates = [
-            LaplacePosterior(rule.weights, rule.rates, divergence_ceiling(rule.weights, rule.rates))
-        ]
+        candidates = [LaplacePosterior(rule.weights, rule.rates, divergence_ceiling(rule.weights, rule.rates))]
     elif widths == "divergence":
         candidates = [nearest(rule)]
     elif widths == "optimal":
@@ -77,9 +75,7 @@ def signed_sample(X: Any, positive: NDArray[np.bool_], n_weights: int) -> Floats
     return dense_rows(X, rows, n_weights) * np.where(positive[rows], 1.0, -1.0)[:, None]
 
 
-def _tighten(
-    start: LaplacePosterior, rates: Floats, signed: Floats, objective: Objective
-) -> LaplacePosterior:
+def _tighten(start: LaplacePosterior, rates: Floats, signed: Floats, objective: Objective) -> LaplacePosterior:
     """Lower the bound over all rates and the length of the centre.
 
     The theorems hold for all posteriors at once, so any choice is allowed, and stretching the centre changes

@@ -52,9 +52,7 @@ def read_rule(model: Any, *, alpha: float | None = None, intercept_alpha: float 
     factors = getattr(model, "penalty_factors", None)
     rates = strength * np.broadcast_to(1.0 if factors is None else factors, weights.shape)
     if np.any(rates <= 0.0):
-        raise ValueError(
-            "A column with penalty factor 0 has no proper prior, so there is no bound; penalise it."
-        )
+        raise ValueError("A column with penalty factor 0 has no proper prior, so there is no bound; penalise it.")
     b = float(np.ravel(getattr(model, "intercept_", 0.0))[0])
     if getattr(model, "fit_intercept", b != 0.0):
         weights = np.append(weights, b)
@@ -124,18 +122,14 @@ def _coefficients(model: Any) -> Floats:
         )
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=float))
     if coef.shape[0] != 1 or len(model.classes_) != 2:
-        raise ValueError(
-            "The bounds are for two classes and one weight vector; bound each one-versus-rest rule."
-        )
+        raise ValueError("The bounds are for two classes and one weight vector; bound each one-versus-rest rule.")
     return np.ravel(coef)
 
 
 def _strength(model: Any) -> Any:
     strength = getattr(model, "alpha_", getattr(model, "alpha", None))
     if strength is None:
-        raise TypeError(
-            "model has neither alpha_ nor alpha; pass alphas=(...), fixed before seeing the data."
-        )
+        raise TypeError("model has neither alpha_ nor alpha; pass alphas=(...), fixed before seeing the data.")
     return strength
 
 
@@ -192,6 +186,4 @@ def _looks_centred(X: Any) -> bool:
     mean = X.mean(axis=0, dtype=float)
     norm = np.sqrt(np.einsum("ij,ij->j", X, X, dtype=float, casting="unsafe") / X.shape[0])
     varies = norm > 0.0
-    return bool(
-        X.shape[0] > 2 and varies.any() and np.mean(np.abs(mean[varies]) <= 1e-6 * norm[varies]) > 0.5
-    )
+    return bool(X.shape[0] > 2 and varies.any() and np.mean(np.abs(mean[varies]) <= 1e-6 * norm[varies]) > 0.5)

@@ -68,7 +68,7 @@ def warn_unless_converged(estimator: Any, solution: Solution) -> None:
         warnings.warn(
             f"{type(estimator).__name__} did not converge: {solution.status.value}{gap}",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=5,  # the caller of fit: past _fit, fit and the wrapper of scikit-learn's callbacks
         )
 
 

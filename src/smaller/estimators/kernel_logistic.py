@@ -53,13 +53,13 @@ def pivoted_cholesky(K: Array, *, max_rank: int | None = None) -> tuple[Array, A
     --------
     >>> import numpy as np
     >>> order, L = pivoted_cholesky(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 4.0]]))
-    >>> order[:2], L.shape
-    (array([2, 0]), (3, 2))
+    >>> int(order[0]), L.shape
+    (2, (3, 2))
     """
     n = len(K)
     scale = float(np.abs(K).max(initial=0.0))
     factor, order, rank, _ = linalg.lapack.dpstrf(K, lower=1, tol=n * np.finfo(np.float64).eps * scale)
-    order = order - 1
+    order = order.astype(np.int64) - 1
     L = np.tril(factor)[:, :rank]
     # One probe sees a matrix that is not symmetric, or not semi-definite: LL' then differs from it.
     probe = np.cos(np.arange(1.0, n + 1.0))
@@ -169,7 +169,7 @@ class KLR(_KernelLogistic):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = KLR(alpha=0.1).fit(X, y)
     >>> model.solution_.status.name, round(model.score(X, y), 2)
-    ('CONVERGED', 0.97)
+    ('CONVERGED', 0.98)
     """
 
     def __init__(
@@ -239,9 +239,7 @@ class KLR(_KernelLogistic):
             fit_intercept=check_flag("fit_intercept", self.fit_intercept),
             phi=phi,
         )
-        model.refit(1e-3, max_steps=4)
-        model.renew()
-        model.refit(1e-14)
+        model.refit(1e-20, check_integer("max_iter", self.max_iter, least=1), renewing=True)
         solution = self._certified(data, model, progress)
         kernel_basis = KernelBasis(basis.kernel, whitened.centers)
         return Fitted(kernel_basis, support, whitened.dual_coef(solution.w), solution.b, likelihood, solution)
@@ -322,14 +320,12 @@ class IVM(_KernelLogistic):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.datasets import load_iris
     >>> from smaller.estimators.kernel_logistic import IVM
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), IVM(alpha=1.0)).fit(X, y)
-    >>> len(model[-1].support_) < 30, round(model.score(X, y), 1)
-    (True, 1.0)
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = IVM(alpha=0.1).fit(X, y)
+    >>> len(model.support_), round(model.score(X, y), 2)
+    (10, 0.98)
     """
 
     n_centers = None  # the interface's random subset: import points are chosen instead

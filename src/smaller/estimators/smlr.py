@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
@@ -82,11 +83,11 @@ class Features:
         return w[self.kept] / self.scales[self.kept, None]
 
 
-def _survey(data: TrainingData, slope: Array, ridge: Array, free_intercept: bool) -> Features | None:
+def _survey(data: TrainingData, ridge: Array, free_intercept: bool) -> Features | None:
     """Look at all columns once; None (the usual case) means that X can be used as it is.
 
-    Beside a free intercept a constant feature has weight zero. So has an extremely small one whose penalty outweighs
-    any gradient: in the solver's units entries are below 1, hence gradients below the total weight.
+    Beside a free intercept a constant feature has weight zero. So, as far as float64 can tell, has an extremely small
+    one under an ordinary ridge: in the solver's units its gradient is at most the total weight, its ridge immense.
     """
     low, high = column_ranges(data.X, data.weight)
     kept = low < high if free_intercept else np.full(len(low), True)
@@ -94,10 +95,9 @@ def _survey(data: TrainingData, slope: Array, ridge: Array, free_intercept: bool
     if scales is None:
         return None if kept.all() else Features(kept, np.ones(len(low)))
     total = data.X.shape[0] if data.weight is None else data.weight.sum()
-    with np.errstate(over="ignore", under="ignore"):
-        column = scales[:, None]
-        hopeless = (slope * column >= total) | (ridge * column * column >= 1e100 * total)
-    return Features(kept & ~(hopeless[:, 0] & (scales > 1)), scales)
+    with np.errstate(over="ignore"):
+        immense = ((ridge * scales[:, None] * scales[:, None]) >= 1e100 * total)[:, 0]
+    return Features(kept & ~immense, scales)
 
 
 def assemble(
@@ -115,7 +115,7 @@ def assemble(
     penalized = fit_intercept and penalize_intercept
     r: Any = np.asarray(1.0) if factors is None else factors
     slope, ridge = alpha * l1_ratio * r, alpha * (1.0 - l1_ratio) * r
-    features = _survey(data, slope, ridge, fit_intercept and not penalized) if basis_is_linear(basis) else None
+    features = _survey(data, ridge, fit_intercept and not penalized) if basis_is_linear(basis) else None
     design: Any = basis.expand(data.X if features is None else features.columns(data.X))
     if features is not None:
         column = features.scales[:, None]
@@ -205,6 +205,7 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame needs pandas: install it, or read coef_ and active_features_.") from error
+        check_is_fitted(self)
         coef = self.coef_[:, self.active_features_]
         order = np.argsort(-np.abs(coef).max(axis=0), kind="stable") if coef.size else np.arange(0)
         classes = self.classes_[1:] if len(coef) == 1 else self.classes_

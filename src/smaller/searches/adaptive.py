@@ -22,7 +22,7 @@ from smaller.priors import ElasticNet, Jeffreys, Laplace, Normal
 from smaller.problem import Point, Problem, Solution, Status
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
-from smaller.solvers.reweighted import bound_gram, majorised_minimiser
+from smaller.solvers.reweighted import Reweighted, bound_gram, majorised_minimiser
 
 __all__ = ["Adapted", "NoisePrior", "Rules", "adapt", "expectation_maximisation", "ridge_start"]
 
@@ -30,6 +30,8 @@ _LARGEST_DIRECT = 8000  # columns (or rows, if fewer) up to which systems are fa
 _RESTARTS = 3
 _FINER = 1e-2  # factor on the initial ridge after a collapse
 _FIRST_STRENGTH = 0.01  # of alpha_max: the Laplace fit that starts EM where columns exceed rows
+_FIRST_TOL = 1e-2  # of that fit
+_CALM = 10  # EM steps without a column leaving, after which the exact curvature takes over
 _FLOOR = 1e-12  # of the response's variance: below, the noise counts as zero
 
 
@@ -148,13 +150,17 @@ def ridge_start(
 
 
 def _laplace_start(problem: Problem) -> tuple[Array, Array]:
-    """Return a sparse fit: a ridge fit spreads over thousands of tiny weights, and Jeffreys would kill them all."""
+    """Return a rough Laplace fit by EM; Jeffreys would kill all of the thousands of tiny weights of a ridge fit.
+
+    Rough on purpose: the exact optimum has dropped columns already that the Jeffreys prior would have kept.
+    """
     likelihood = problem.likelihood
     if isinstance(likelihood, Gaussian):
         likelihood = replace(likelihood, variance=1.0)
     easy = replace(problem, likelihood=likelihood, prior=Laplace(1.0))
-    solution = solve(easy.with_prior(Laplace(_FIRST_STRENGTH * easy.alpha_max())), tol=1e-4)
-    return solution.w, solution.b
+    easy = easy.with_prior(Laplace(_FIRST_STRENGTH * easy.alpha_max()))
+    run = expectation_maximisation(easy, *ridge_start(easy, 1e-6, by_column=True), rules=Rules(tol=_FIRST_TOL))
+    return run.point.w, run.point.b
 
 
 def expectation_maximisation(
@@ -172,7 +178,7 @@ def expectation_maximisation(
     floor = 0.0 if noise is None else _noise_floor(problem)
     size = _column_sizes(problem)
     columns = np.arange(problem.n_columns)
-    local, history, converged, iteration = problem, [], False, 0
+    local, history, converged, iteration, calm = problem, [], False, 0, 0
     while not converged and iteration < rules.max_iter:
         used = np.flatnonzero(w.any(axis=1))
         if len(used) == 0:
@@ -189,16 +195,28 @@ def expectation_maximisation(
         history.append(point.objective)
         if progress is not None and progress(iteration, local.certify(point, G)):
             break
-        new, b = majorised_minimiser(
-            local, point, G, bound=True, gram=_scaled(gram, local.likelihood), largest_direct=_LARGEST_DIRECT
-        )
+        new, b = _step(local, point, G, gram, exact=calm >= _CALM)
         new = _pruned(new, size, rules.prune)
+        calm = calm + 1 if np.array_equal(new == 0, w == 0) else 0
         converged = _relative_change(w, new, size) < rules.tol
         w = new
         iteration += 1
     full = np.zeros((problem.n_columns, w.shape[1]))
     full[columns] = w
     return _Run(*_final(problem, full, b, noise, floor), iteration, converged, tuple(history), floor)
+
+
+def _step(problem: Problem, point: Point, G: Array, gram: Array | None, *, exact: bool) -> tuple[Array, Array]:
+    """Return the M-step's weights; ``exact`` takes the likelihood's own curvature, where that is not the bound.
+
+    The bound of saturated rows is far above their curvature, so that EM on well separated classes crawls at the end.
+    """
+    if exact and not isinstance(problem.likelihood, Gaussian):
+        moved = Reweighted().advance(problem, point, G, problem.certify(point, G), 0.0)
+        if moved is not point:
+            return moved.w, moved.b
+    gram = _scaled(gram, problem.likelihood)
+    return majorised_minimiser(problem, point, G, bound=True, gram=gram, largest_direct=_LARGEST_DIRECT)
 
 
 def _narrowed(problem: Problem, used: Array, gram: Array | None) -> tuple[Problem, Array | None]:

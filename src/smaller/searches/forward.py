@@ -134,7 +134,7 @@ def _sampled(rows: Array, n: int, settings: Forward, rng: np.random.Generator | 
 
 def _additions(model: Submodel, candidates: Candidates, settings: Forward, m: int) -> Iterator[int]:
     """Add points at one strength until the stopping rule holds; yield each row after the model was refitted."""
-    accuracy = 1e-2 * settings.eps / settings.window
+    accuracy = max(1e-2 * settings.eps / settings.window, 1e-12)
     choose = _CHOICES[settings.selection]
     period = settings.refresh if settings.selection == "lazy" else 1
     g = model.refit(accuracy)

@@ -89,10 +89,13 @@ class Submodel:
         """Return ``g = D' r + P beta`` (d, q)."""
         g = self.D.T @ self.residual
         g[self.first :] += self.alpha * self.w
+        if self.likelihood.shift_invariant and self.first:  # H is flat along a common shift of the intercepts
+            g[0] -= g[0].mean()
         return g
 
     def renew(self) -> None:
         """Renew the weights W at the present fit, and their factors; the shared bound needs this once a strength."""
+        self._spent = 0  # products since then
         count = np.ones(self.n) if self.weight is None else self.weight
         if self.shared:  # softmax Hessian <= (I - 11'/K)/2 <= I/2
             self.W = 0.5 * count[:, None]
@@ -139,8 +142,11 @@ class Submodel:
             return self.factors[0].T @ (self.factors[0] @ g)
         return np.column_stack([C.T @ (C @ g[:, k]) for k, C in enumerate(self.factors)])
 
-    def refit(self, accuracy: float, max_steps: int = 20) -> Array:
-        """Take Newton steps until the next one promises less than ``accuracy`` times H; return the gradient."""
+    def refit(self, accuracy: float, max_steps: int = 20, *, renewing: bool = False) -> Array:
+        """Take Newton steps until the next one promises less than ``accuracy`` times H; return the gradient.
+
+        ``renewing`` pays for new factors as soon as the products spent on old ones cost about as much.
+        """
         g = self.gradient()
         for _ in range(max_steps):
             step = self.precondition(g)
@@ -149,6 +155,8 @@ class Submodel:
             if not self._advance(*self._newton(g, step), g):
                 break
             self.n_steps += 1
+            if renewing and self._spent > 10 + self.d // 20:
+                self.renew()
             g = self.gradient()
         return g
 
@@ -164,6 +172,7 @@ class Submodel:
         x, Dx, p = np.zeros_like(g), np.zeros_like(self.eta), z
         rz = first = float(np.vdot(r, z))
         for _ in range(50):
+            self._spent += 1
             Dp = D @ p
             Hp = D.T @ curvature.apply(Dp) + ridge * p
             bend = float(np.vdot(p, Hp))
@@ -187,7 +196,8 @@ class Submodel:
             loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
             self._beta[: self.d] = beta + t * x
             w = self.w
-            if loss + 0.5 * self.alpha * float(np.vdot(w, w)) <= H + 1e-4 * t * slope:
+            # A step that promises less than H can resolve is taken on the model's word.
+            if -slope <= 1e-12 * H or loss + 0.5 * self.alpha * float(np.vdot(w, w)) <= H + 1e-4 * t * slope:
                 self.eta, self.loss, self.residual = eta, loss, residual
                 return True
             t /= 2.0

@@ -14,6 +14,7 @@ The line search then works on eta alone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 import smaller._core as _core
 from smaller.arrays import Array, solve_symmetric
 from smaller.designs import Csc, Dense, Design
+from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import line_search
 
@@ -36,6 +38,7 @@ _SAMPLE_ROWS = 30  # rows per coordinate in a sampled Hessian
 _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
 _LEAST_DAMPING = 1e-4
 _MOST_SWEEPS = 100  # over the columns, in one model
+_COMPILED = 20_000  # entries of eta up to which the whole Newton iteration runs in the core
 _TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
 _CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
 _LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large to keep
@@ -82,8 +85,14 @@ class Coordinate:
         local = _Local(problem, ws)
         g = G[ws.columns, ws.outputs]
         violation = ws.worst(point, g)
-        # The gap is about violation * |w|_1. A working set that left violators out is not worth that much.
-        target = 0.3 * aim / max(float(np.abs(point.w).sum()), 1e-300) if complete else 0.1 * violation
+        target = 0.1 * violation
+        if complete:  # no violator was left out: go all the way, to a gap of about violation * |w|_1
+            target = min(target, 0.2 * aim / max(float(np.abs(point.w).sum()), 1e-300))
+        if local.compiled and self._hessian is None:
+            point, violation, slow = self._compiled_newton(local, point, target)
+            if not slow or violation <= target:
+                return point
+            g = local.gradient(point)
         for _ in range(_NEWTON_STEPS):
             previous = violation
             model = self._minimise_model(local, point, g, previous, target)
@@ -102,6 +111,24 @@ class Coordinate:
             if self._hessian is not None and (local.trifle or violation > _STALE * previous):
                 self._hessian = self._hessian.renewed(problem, point, self._damping)
         return point
+
+    def _compiled_newton(self, local: _Local, point: Point, target: float) -> tuple[Point, float, bool]:
+        """Take all Newton steps in the core; returns point, violation, and whether the columns were too correlated."""
+        problem, ws = local.problem, local.ws
+        w, b = point.w[ws.columns, ws.outputs], point.b.copy()
+        old = w.copy()
+        eta, residual = point.eta.T.copy(), np.empty_like(point.eta.T)
+        violation, loss, self._damping, slow = _call(
+            "newton",
+            local.design,
+            (ws.first, local.index, ws.slope, ws.ridge, w, b, eta, residual, problem.y.T, problem.weight),
+            (not problem.likelihood.shift_invariant, problem.fit_intercept, self._damping, target),
+            (_NEWTON_STEPS, _MOST_SWEEPS),
+        )
+        weights = point.w.copy()
+        weights[ws.columns, ws.outputs] = w
+        penalty = point.penalty + ws.penalty_change(old, w)
+        return Point(weights, b, eta.T, loss, residual.T, penalty), violation, slow
 
     def _minimise_model(
         self, local: _Local, point: Point, g: Array, violation: float, target: float
@@ -158,7 +185,9 @@ class _Local:
         self.problem, self.ws = problem, ws
         m = len(ws.columns)
         self.price = _gram_price(problem.design, m)
-        self.trifle = problem.design.shape[0] * m * m <= _TRIFLE
+        n = problem.design.shape[0]
+        self.trifle = n * m * m <= _TRIFLE
+        self.compiled = isinstance(problem.likelihood, Multinomial) and n * problem.y.shape[1] <= _COMPILED
         self.distinct, self.place = np.unique(ws.columns, return_inverse=True)
         # A copy of the few columns in use is small and contiguous; half of the design or more is used in place.
         self.whole = 4 * len(self.distinct) > problem.n_columns and isinstance(problem.design, Dense | Csc)
@@ -204,7 +233,7 @@ class _Local:
             tol,
             _BUDGET,
         )
-        while not _run(self.design, arguments):
+        while not _call("descend", self.design, arguments):
             pass
         return (new, delta.T, db), progress[2] < sweeps
 
@@ -334,8 +363,10 @@ def _gram_price(design: Design, m: int) -> float:
     return m * _sampled_rows(n, m) / (n * _BLAS_ADVANTAGE)
 
 
-def _run(design: Design, arguments: tuple[Any, ...]) -> bool:
+def _call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:
+    """Call a function of the core on the columns of a design."""
+    flat = itertools.chain(*arguments)
     if isinstance(design, Csc):
-        return bool(_core.descend_sparse(design.X.data, design.X.indices, design.X.indptr, *arguments))
+        return getattr(_core, f"{name}_sparse")(design.X.data, design.X.indices, design.X.indptr, *flat)
     assert isinstance(design, Dense)
-    return bool(_core.descend(design.X, *arguments))
+    return getattr(_core, name)(design.X, *flat)
