@@ -89,7 +89,7 @@ y = rng.integers(0, 3, 20_000)
     ],
     ids=["wide", "tall", "sparse", "newton", "proximal", "kernel"],
 )
-def test_ctrl_c(data: str, model: str, settings: str, record_property: Any) -> None:
+def test_ctrl_c(data: str, model: str, settings: str) -> None:
     """The fit ends soon after the signal and the estimator is what it was before.
 
     Half a second is what is promised; the limit here leaves room for a busy machine.
@@ -101,7 +101,7 @@ def test_ctrl_c(data: str, model: str, settings: str, record_property: Any) -> N
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)
-    record_property("seconds_from_signal_to_end", report["late"])
+    logging.getLogger(__name__).info("%s: %.3f s from the signal to the end", settings, report["late"] or 0.0)
     assert report["outcome"] == "interrupted", "the fit was over before the signal: make the problem larger"
     assert report["same"]
     assert report["late"] < 2.0

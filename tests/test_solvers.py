@@ -74,8 +74,9 @@ def test_solvers_agree_on_small_problems(solver: str, weighted: bool, options: d
     assert solution.objective == pytest.approx(judged.objective, rel=1e-12)
     assert judged.objective == pytest.approx(best.objective, rel=1e-9)
     assert judged.imbalance <= 1e-8
-    assert judged.violation <= 1e-6
-    assert abs(judged.gap) <= 2e-10 * solution.scale
+    # A ridge makes the gap quadratic in the violation: gap = violation^2 / (2 ridge).
+    assert judged.violation <= 1e-6 + np.sqrt(2.0 * case.ridge.max() * EXACT * solution.scale)
+    assert abs(judged.gap) <= 2 * EXACT * solution.scale
 
 
 @settings(max_examples=10)
@@ -179,7 +180,7 @@ def check_default(case: Case) -> float:
     return judged.objective
 
 
-BUDGET = {"proximal": 100, "block": 200, "componentwise": 80}  # certificates, not sweeps
+BUDGET = {"proximal": 100, "block": 120, "componentwise": 60}  # certificates, not sweeps
 
 
 def check_agreement(case: Case, best: float, solver: str) -> None:
@@ -521,7 +522,7 @@ def test_a_solution_is_a_start(solver: str) -> None:
     first = solve(case.problem(), solver, tol=1e-9)
     again = solve(case.problem(), solver, tol=1e-8, start=first)
     assert again.n_iter == 0
-    assert again.objective == pytest.approx(first.objective, rel=1e-12)
+    assert again.objective == pytest.approx(first.objective, rel=1e-9)
     harmful = solve(
         case.problem(), solver, tol=1e-9, start=case.problem().at(np.full((6, 3), 50.0) * np.eye(6, 3), np.zeros(3))
     )

@@ -111,8 +111,8 @@ kernel matrix.
     notes=[
         """**Image with 72 points is not reproduced.** The same rule gives about 165 points here, with Algorithm 2 as
 printed about 190; the error agrees. The band of the count is therefore ours, not the paper's.""",
-        """**Ringnorm** has a strength of 1e-9 on separable classes: the sum falls exponentially, and the number of points
-depends on where one calls that zero (here 1e-7 of n log 2).""",
+        """**Ringnorm** has a strength of 1e-9 on separable classes: the sum falls exponentially, and the number of
+points depends on where one calls that zero (here 1e-7 of n log 2).""",
         """The lambdas of table 1 belong to the sum of the losses, although (3.1) divides by n: only then do the SVM's
 support vectors and all errors agree.""",
         """Realisations 11 to 20 (for some sets all, see the data's manifest) are not the published ones.""",
@@ -170,7 +170,7 @@ SIMULATION = Listing(
     name="ivm-simulation",
     title="Figures 2 to 6: the simulated mixtures in numbers",
     make=simulate,
-    text="sigma^2 = .7, lambda = 1 (three classes: .368), eps = .001; `window` is the paper's Delta k, 3 in its figures.",
+    text="sigma^2 = .7, lambda = 1 (three classes: .368), eps = .001; the paper's figures have window (Delta k) 3.",
     notes=[
         """The paper shows one draw; the number of points, and more so of support vectors, depends on the draw.""",
         """The paper does not say where its third class lies; here the ten centres are drawn around (-1, -1).""",

@@ -1,4 +1,4 @@
-"""What all classifiers share: the flow of one fit, and probabilities made in one place.
+"""What all estimators share: a basis, the flow of one fit, and probabilities made in one place.
 
 A final class gives its constructor, its parts (``_parts``) and its search (``_search``); nothing here is overridden
 elsewhere.
@@ -21,12 +21,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from smaller.arrays import Array, log_partition
+from smaller.arrays import Array, log_normal_cdf, log_partition
 from smaller.bases import Basis, Linear
 from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress, with_callbacks
 from smaller.kernels import make_kernel
-from smaller.likelihoods import Likelihood, Multinomial
+from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.problem import Solution
 from smaller.solvers.driver import Progress
 from smaller.validation import (
@@ -39,8 +39,10 @@ from smaller.validation import (
 
 __all__ = [
     "Fitted",
+    "KernelOrLinear",
     "KernelOrLinearClassifier",
     "all_outputs",
+    "class_scores",
     "feature_names",
     "row_keys",
     "warn_unless_converged",
@@ -97,8 +99,8 @@ def _first_of_equals(X: Any) -> Array:
     return np.fromiter(first.values(), dtype=np.int64)
 
 
-class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Interface of the classifiers that work on features or on kernels centred on training rows."""
+class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
+    """Interface of the models that work on features or on kernels centred on training rows."""
 
     kernel: Any
     gamma: Any
@@ -106,45 +108,11 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
     coef0: Any
     kernel_params: Any
     n_centers: Any
-    class_weight: Any
     random_state: Any
     verbose: Any
 
-    @abstractmethod
-    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
-        """Find the weights."""
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Observation weights >= 0; an integer weight equals repeating the row.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
-        """
-        return self._fit(X, y, sample_weight, self._search)
-
-    def _fit(self, X: Any, y: Any, weight: Any, search: Callable[..., Fitted]) -> Any:
-        """Check, search, store: the flow of every fit."""
-        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
-            data = check_classification_data(self, X, y, weight, self.class_weight)
-            basis, centers = self._basis(data)
-            fitted = search(data, basis, centers, self._logged(progress))
-            self._store(data, fitted)
-            warn_unless_converged(self, self.solution_)
-        return self
-
-    def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
+    def _basis(self, data: Any) -> tuple[Basis, Array | None]:
+        """Return the basis of the training rows ``data.X`` weighted by ``data.weight``, and the rows that are centres."""
         if self.kernel is None:
             return Linear(), None
         if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
@@ -191,10 +159,9 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
 
         return log
 
-    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+    def _store_weights(self, fitted: Fitted) -> None:
         for name in ("coef_", "active_features_", "support_", "support_vectors_", "dual_coef_"):
             self.__dict__.pop(name, None)
-        self.classes_ = data.classes
         self.intercept_ = all_outputs(fitted.b[None, :], fitted.likelihood)[0]
         self.solution_ = fitted.solution
         self.n_iter_ = max(1, fitted.solution.n_iter)
@@ -210,31 +177,12 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.support_vectors_ = self._basis_.centers  # type: ignore[attr-defined]
         self.dual_coef_ = np.ascontiguousarray(all_outputs(fitted.w[used], fitted.likelihood).T)
 
-    def decision_function(self, X: Any) -> Array:
-        """Return the linear predictor: (n,) for two classes, else (n, n_classes)."""
+    def _linear_predictor(self, X: Any) -> Array:
+        """Return eta (n, q) of new rows."""
         check_is_fitted(self)
         X = check_rows(self, X)
         weights = self.coef_ if hasattr(self, "coef_") else self.dual_coef_
-        eta = np.ascontiguousarray(self._basis_.expand(X).forward(weights.T)) + self.intercept_
-        return eta[:, 0] if eta.shape[1] == 1 else eta
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return class probabilities (n, n_classes), in the order of ``classes_``."""
-        eta = self.decision_function(X)
-        P = Multinomial(len(self.classes_)).predict(eta[:, None] if eta.ndim == 1 else eta)
-        return P / P.sum(axis=1, keepdims=True)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of the class probabilities, finite wherever the linear predictor is."""
-        eta = self.decision_function(X)
-        if eta.ndim == 1:
-            eta = np.column_stack([np.zeros_like(eta), eta])
-        return eta - log_partition(eta, pinned=False)[0][:, None]
-
-    def predict(self, X: Any) -> Array:
-        """Return the most probable class of every row."""
-        eta = self.decision_function(X)
-        return self.classes_[(eta > 0).astype(int) if eta.ndim == 1 else eta.argmax(axis=1)]
+        return np.ascontiguousarray(self._basis_.expand(X).forward(weights.T)) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -243,8 +191,80 @@ class KernelOrLinearClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstima
         return tags
 
 
+class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
+    """Interface of the classifiers among them: the flow of one fit, and probabilities made in one place."""
+
+    class_weight: Any
+
+    @abstractmethod
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        """Find the weights."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Observation weights >= 0; an integer weight equals repeating the row.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
+        """
+        return self._fit(X, y, sample_weight, self._search)
+
+    def _fit(self, X: Any, y: Any, weight: Any, search: Callable[..., Fitted]) -> Any:
+        """Check, search, store: the flow of every fit."""
+        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
+            data = check_classification_data(self, X, y, weight, self.class_weight)
+            basis, centers = self._basis(data)
+            fitted = search(data, basis, centers, self._logged(progress))
+            self._store(data, fitted)
+            warn_unless_converged(self, self.solution_)
+        return self
+
+    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+        self._store_weights(fitted)
+        self.classes_ = data.classes
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the linear predictor: (n,) for two classes, else (n, n_classes)."""
+        eta = self._linear_predictor(X)
+        return eta[:, 0] if eta.shape[1] == 1 else eta
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return class probabilities (n, n_classes), in the order of ``classes_``."""
+        return log_partition(class_scores(self.decision_function(X), self._likelihood), pinned=False)[1]
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithms of the class probabilities, finite wherever the linear predictor is."""
+        scores = class_scores(self.decision_function(X), self._likelihood)
+        return scores - log_partition(scores, pinned=False)[0][:, None]
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class of every row."""
+        eta = self.decision_function(X)
+        return self.classes_[(eta > 0).astype(int) if eta.ndim == 1 else eta.argmax(axis=1)]
+
+
 def all_outputs(w: Array, likelihood: Likelihood) -> Array:
     """Append the pinned class of reference coding, so that every class has its column."""
-    if w.shape[1] == 1 or likelihood.shift_invariant:
-        return w
-    return np.column_stack([w, np.zeros(w.shape[0])])
+    pinned = isinstance(likelihood, Multinomial) and w.shape[1] > 1 and not likelihood.shift_invariant
+    return np.column_stack([w, np.zeros(w.shape[0])]) if pinned else w
+
+
+def class_scores(eta: Array, likelihood: Likelihood) -> Array:
+    """Return scores (n, K) whose softmax is the class probabilities; ``eta`` is (n,) for two classes.
+
+    One-versus-rest probit: the K probabilities ``Phi(eta_k)``, each right for its own question, divided by their sum.
+    """
+    if isinstance(likelihood, Probit):
+        return log_normal_cdf(np.column_stack([-eta, eta]) if eta.ndim == 1 else eta)
+    return np.column_stack([np.zeros_like(eta), eta]) if eta.ndim == 1 else eta

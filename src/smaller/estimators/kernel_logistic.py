@@ -488,6 +488,7 @@ class IVM(_KernelLogistic):
         count = np.arange(1, len(path.points) + 1)
         ax.plot(count, path.objective, ".-", color="C0", label="objective")
         ax.set(xlabel="import points", ylabel="objective")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         if np.isfinite(path.validation_error).any():
             other = ax.twinx()
             other.plot(count, path.validation_error, ".-", color="C1", label="error on rows held back")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from smaller.arrays import Array, is_numpy_array, to_host
+from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
 from smaller.problem import Problem, Solution, Status
 from smaller.solvers import ALL_SOLVERS, choose
@@ -25,10 +25,12 @@ __all__ = ["PathPoint", "alpha_grid", "trace_path"]
 
 @dataclass(frozen=True)
 class PathPoint:
-    """The solution at one strength, its weights stored sparsely."""
+    """The solution at one strength; only rows of the weights that are not all zero are stored."""
 
     alpha: float
-    weights: Any  # (d, q) CSR
+    columns: Array  # (m,) indices of the columns in use
+    values: Array  # (m, q) their weights
+    n_columns: int
     b: Array  # (q,)
     objective: float
     loss: float
@@ -40,12 +42,19 @@ class PathPoint:
     @property
     def n_active(self) -> int:
         """Number of non-zero weights."""
-        return int(self.weights.nnz)
+        return int(np.count_nonzero(self.values))
 
     @property
     def w(self) -> Array:
         """The weights as a dense array (d, q)."""
-        return self.weights.toarray()
+        w = np.zeros((self.n_columns, self.values.shape[1]))
+        w[self.columns] = self.values
+        return w
+
+    @property
+    def weights(self) -> Any:
+        """The weights as a sparse array (d, q)."""
+        return sparse.csr_array(self.w)
 
 
 def alpha_grid(largest: float, count: int, ratio: float) -> Array:
@@ -87,10 +96,13 @@ def trace_path(
 
 def _keep(alpha: float, loss: float, solution: Solution) -> PathPoint:
     w = to_host(solution.w)
+    columns = np.flatnonzero(w.any(axis=1))
     return PathPoint(
         alpha,
-        sparse.csr_array(w),
-        solution.b if is_numpy_array(solution.b) else to_host(solution.b),
+        columns,
+        w[columns],
+        len(w),
+        to_host(solution.b),
         solution.objective,
         loss,
         solution.gap,

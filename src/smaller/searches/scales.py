@@ -78,18 +78,17 @@ class ScaledProblem:
         """Number of centres and of features."""
         return int(self.basis.centers.shape[0]), int(self.X.shape[1])
 
+    @property
+    def penalized(self) -> bool:
+        """Whether the intercept is the last row of w."""
+        return self.fit_intercept and self.penalize_intercept
+
     def at(self, theta: Array) -> Problem:
         """Return the convex problem in the weights at fixed scales."""
         design: Any = self.basis.rescale(theta).expand(self.X)
-        penalized = self.fit_intercept and self.penalize_intercept
-        return Problem(
-            design.with_ones() if penalized else design,
-            self.y,
-            self.weight,
-            self.likelihood,
-            Laplace(self.alpha),
-            self.fit_intercept and not penalized,
-        )
+        design = design.with_ones() if self.penalized else design
+        free = self.fit_intercept and not self.penalized
+        return Problem(design, self.y, self.weight, self.likelihood, Laplace(self.alpha), free)
 
     def state(self, theta: Array, w: Array, b: Array) -> State:
         """Evaluate F."""
@@ -117,7 +116,7 @@ class ScaledProblem:
 
     def rows(self, centers: Array) -> Array:
         """Return the rows of w that belong to some centres; a penalised intercept always stays."""
-        return np.append(centers, self.shape[0]) if self.fit_intercept and self.penalize_intercept else centers
+        return np.append(centers, self.shape[0]) if self.penalized else centers
 
     def start(self, theta: Array) -> State:
         """Return a ridge fit to the labels: not the L1 fit, which is often empty at small scales, and not zero."""

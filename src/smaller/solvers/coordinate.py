@@ -166,13 +166,16 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     slope, ridge = problem.prior.linearise(point.w, "l1")
     active = point.w != 0
     active[problem.prior.free(problem.n_columns)] = True
-    excess = np.abs(G + ridge * point.w) - (1.0 - lookahead) * slope
-    chosen = ((excess > 0) | active).ravel()
+    excess = np.abs(G + ridge * point.w) - slope
+    chosen = ((excess > -lookahead * slope) | active).ravel()
     room = max(min(problem.design.shape[0] // 2, _LARGEST_START), _SMALLEST_START, int(np.count_nonzero(active)))
     candidates = np.flatnonzero(chosen & ~active.ravel())
-    complete = len(candidates) <= room
-    if not complete:
-        chosen[candidates[np.argpartition(excess.ravel()[candidates], -room)[:-room]]] = False
+    complete = True
+    if len(candidates) > room:
+        promise = excess.ravel()[candidates]
+        least = np.argpartition(promise, -room)[:-room]
+        chosen[candidates[least]] = False
+        complete = bool(promise[least].max() <= 0.0)
     outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.reshape(active.shape).T))  # sorted by output
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
     return _WorkingSet(columns, outputs, first, slope[columns, outputs], ridge[columns, outputs]), complete

@@ -7,6 +7,7 @@ about how the objective is lowered. Control returns to Python between steps, so 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -95,16 +96,21 @@ def descend(
     max_iter: int,
     progress: Progress | None = None,
 ) -> Run:
-    """Go down from ``point``; ``G`` is its gradient if the free block is settled there, ``scale`` the null loss."""
+    """Go down from ``point``; ``scale`` is the null loss.
+
+    ``G`` is given when the point comes settled from a neighbouring problem, together with its gradient: the first
+    certificate, which could only say that there is something to do, is then left out.
+    """
     aim = tol * scale
     steepest: float | None = None
     history: list[float] = []
     stalled, best = 0, (float("inf"), float("inf"))
     iteration = 0
+    if G is not None:
+        point, iteration = stepper.advance(problem, point, G, Certificate(point.objective, math.inf, None), aim), 1
     while True:
-        if G is None:
-            point = problem.settle(point, tol=1e-2 * aim)
-            G = problem.gradient(point)
+        point = problem.settle(point, tol=1e-2 * aim)
+        G = problem.gradient(point)
         certificate = problem.certify(point, G)
         history.append(point.objective)
         _log.debug("%s %d: %s", stepper.name, iteration, certificate)
@@ -125,7 +131,6 @@ def descend(
             break
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
         point = stepper.advance(problem, point, G, certificate, aim)
-        G = None
         iteration += 1
     return Run(point, G, certificate, status, iteration, tuple(history))
 

@@ -39,11 +39,11 @@ class Block:
         self._gram: Array | None = None
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
-        """Prune and seed by the optimality conditions, then a block of updates."""
-        point = self._seed(problem, self._prune(problem, point, G), G)
+        """Seed by the optimality conditions, then a block of updates, then prune."""
+        point = self._seed(problem, point, G)
         for _ in range(self._UPDATES):
             point = self.update(problem, point)
-        return point
+        return self._prune(problem, point)
 
     def update(self, problem: Problem, point: Point) -> Point:
         """One over-relaxed update; falls back to the plain one, which cannot raise the objective."""
@@ -60,15 +60,16 @@ class Block:
         self._relaxation *= self._growth
         return new
 
-    def _prune(self, problem: Problem, point: Point, G: Array) -> Point:
+    def _prune(self, problem: Problem, point: Point) -> Point:
         """Set negligible weights to zero where zero is optimal, if that does not raise the objective."""
         size = np.abs(point.w)
-        would_stay = problem.prior.violation(0.0 * point.w, G) == 0.0
-        small = (size > 0) & (size < 1e-3 * size.max(initial=0.0)) & would_stay
-        if not small.any():
-            return point
-        pruned = problem.at(np.where(small, 0.0, point.w), point.b)
-        return pruned if pruned.objective <= point.objective else point
+        would_stay = problem.prior.violation(0.0 * point.w, problem.gradient(point)) == 0.0
+        for threshold in (1e-3, 1e-8):
+            small = (size > 0) & (size < threshold * size.max(initial=0.0)) & would_stay
+            pruned = problem.at(np.where(small, 0.0, point.w), point.b)
+            if pruned.objective <= point.objective * (1.0 + _RESOLUTION):
+                return pruned
+        return point
 
     def _seed(self, problem: Problem, point: Point, G: Array) -> Point:
         """Move wrongly zero weights off zero, downhill; all of them at the start."""
