@@ -57,11 +57,85 @@ struct Progress {
     double largest = 0.0;        // largest change of a gradient in this sweep, curvature * |step|
 };
 
+// Anderson extrapolation: the sweeps on a fixed support are a linear map near its fixed point, so a combination of the
+// last few iterates, weighted to make their differences cancel, is much closer to it. Correlated columns need this.
+class Extrapolation {
+  public:
+    static constexpr std::size_t DEPTH = 5;
+
+    void reset() { count = 0; }
+
+    // Records an iterate (any vector); true when enough are there to extrapolate.
+    bool record(const std::vector<double> &iterate) {
+        iterates[count++] = iterate;
+        return count == DEPTH + 1;
+    }
+
+    // Returns the extrapolated iterate, computed from the first `leading` entries; empty if they do not determine it.
+    std::vector<double> extrapolate(std::size_t leading) {
+        double gram[DEPTH][DEPTH], weight[DEPTH];
+        double trace = 0.0;
+        for (std::size_t a = 0; a < DEPTH; ++a)
+            for (std::size_t b = 0; b <= a; ++b) {
+                double sum = 0.0;
+                for (std::size_t j = 0; j < leading; ++j)
+                    sum += (iterates[a + 1][j] - iterates[a][j]) * (iterates[b + 1][j] - iterates[b][j]);
+                gram[a][b] = gram[b][a] = sum;
+                if (a == b) trace += sum;
+            }
+        for (std::size_t a = 0; a < DEPTH; ++a) {
+            gram[a][a] += 1e-12 * trace;
+            weight[a] = 1.0;
+        }
+        std::swap(iterates[0], iterates[DEPTH]);  // the newest iterate starts the next round
+        count = 1;
+        if (!solve(gram, weight)) return {};
+        double total = 0.0;
+        for (double value : weight) total += value;
+        if (!std::isfinite(total) || total == 0.0) return {};
+        std::vector<double> result(iterates[0].size(), 0.0);
+        for (std::size_t a = 0; a < DEPTH; ++a) {
+            const std::vector<double> &iterate = a + 1 == DEPTH ? iterates[0] : iterates[a + 1];
+            for (std::size_t j = 0; j < result.size(); ++j) result[j] += weight[a] / total * iterate[j];
+        }
+        return result;
+    }
+
+  private:
+    std::vector<double> iterates[DEPTH + 1];
+    std::size_t count = 0;
+
+    // Cholesky of a small positive definite system, in place.
+    static bool solve(double (&A)[DEPTH][DEPTH], double (&x)[DEPTH]) {
+        for (std::size_t i = 0; i < DEPTH; ++i) {
+            for (std::size_t j = 0; j <= i; ++j) {
+                double sum = A[i][j];
+                for (std::size_t k = 0; k < j; ++k) sum -= A[i][k] * A[j][k];
+                if (i == j) {
+                    if (!(sum > 0.0)) return false;
+                    A[i][i] = std::sqrt(sum);
+                } else {
+                    A[i][j] = sum / A[j][j];
+                }
+            }
+        }
+        for (std::size_t i = 0; i < DEPTH; ++i) {
+            for (std::size_t k = 0; k < i; ++k) x[i] -= A[i][k] * x[k];
+            x[i] /= A[i][i];
+        }
+        for (std::size_t i = DEPTH; i-- > 0;) {
+            for (std::size_t k = i + 1; k < DEPTH; ++k) x[i] -= A[k][i] * x[k];
+            x[i] /= A[i][i];
+        }
+        return true;
+    }
+};
+
 template <class Columns>
 class Descent {
   public:
     Descent(const Columns &columns, const Coordinates &at, const Model &model)
-        : X(columns), c(at), model(model), h(model.n), r(model.n), z(model.n) {}
+        : X(columns), c(at), model(model), h(model.n), r(model.n), z(model.n), entry(at.w, at.w + at.first[model.q]) {}
 
     // Runs until `tol`, `max_sweeps` or about `budget` element visits, whichever comes first.
     void run(Progress &p, std::int64_t max_sweeps, double tol, double budget) {
@@ -88,6 +162,8 @@ class Descent {
     const Coordinates &c;
     const Model &model;
     std::vector<double> h, r, z;
+    std::vector<double> entry;  // the weights when this descent was made
+    Extrapolation history;
 
     void load_curvature(std::size_t k) {
         const double *d = model.d + k * model.n;
@@ -175,9 +251,13 @@ class Descent {
         return visits;
     }
 
-    void end_of_sweep(Progress &p, std::int64_t max_sweeps, double tol) const {
+    void end_of_sweep(Progress &p, std::int64_t max_sweeps, double tol) {
         const bool settled = p.largest <= tol;
         p.sweeps += 1;
+        if (settled || !p.active_only)
+            history.reset();
+        else if (history.record(state()))
+            accelerate();
         if (p.sweeps >= max_sweeps || (settled && !p.active_only)) {
             p.done = true;
         } else {
@@ -186,6 +266,50 @@ class Descent {
         p.largest = 0.0;
         p.output = 0;
         p.coordinate = c.first[0];
+    }
+
+    // Weights, then delta, then intercepts: all move linearly together.
+    std::vector<double> state() const {
+        std::vector<double> all(c.w, c.w + c.first[model.q]);
+        all.insert(all.end(), model.delta, model.delta + model.q * model.n);
+        all.insert(all.end(), model.b, model.b + model.q);
+        return all;
+    }
+
+    void accelerate() {
+        const std::vector<double> now = state(), next = history.extrapolate(entry.size());
+        if (next.empty() || !(objective(next) < objective(now))) return;
+        const std::size_t m = entry.size(), nq = model.q * model.n;
+        std::copy(next.begin(), next.begin() + m, c.w);
+        std::copy(next.begin() + m, next.begin() + m + nq, model.delta);
+        std::copy(next.begin() + m + nq, next.end(), model.b);
+        if (model.u) {
+            std::fill(model.s, model.s + model.n, 0.0);
+            for (std::size_t k = 0; k < model.q; ++k)
+                for (std::size_t i = 0; i < model.n; ++i)
+                    model.s[i] += model.u[k * model.n + i] * model.delta[k * model.n + i];
+        }
+    }
+
+    // The model plus penalty at a state, up to a constant.
+    double objective(const std::vector<double> &state) const {
+        const std::size_t m = entry.size(), n = model.n;
+        const double *w = state.data(), *delta = w + m, *b = delta + model.q * n;
+        double value = 0.0;
+        for (std::size_t j = 0; j < m; ++j)
+            value += c.gradient[j] * (w[j] - entry[j]) + c.slope[j] * std::fabs(w[j]) + 0.5 * c.ridge[j] * w[j] * w[j];
+        if (model.gb)
+            for (std::size_t k = 0; k < model.q; ++k) value += model.gb[k] * b[k];
+        for (std::size_t i = 0; i < n; ++i) {
+            double along = 0.0, curved = 0.0;
+            for (std::size_t k = 0; k < model.q; ++k) {
+                const double move = delta[k * n + i];
+                curved += model.d[k * n + i] * move * move;
+                if (model.u) along += model.u[k * n + i] * move;
+            }
+            value += 0.5 * (curved - along * along);
+        }
+        return value;
     }
 };
 

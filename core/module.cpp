@@ -125,7 +125,7 @@ bool descend_csc(Vector<const T> data, Vector<const I> indices, Vector<const I> 
         "b"_a.noconvert(), "eta"_a.noconvert(), "residual"_a.noconvert(), "y"_a.noconvert(),                    \
         "weight"_a.noconvert().none(), "pinned"_a, "intercept"_a, "damping"_a, "target"_a, "max_steps"_a, "max_sweeps"_a
 
-// Returns (violation, loss, damping, slow).
+// Returns (violation, loss, damping, sweeps, slow).
 template <class Columns>
 nb::tuple newton(const Columns &columns, std::size_t n_columns, NEWTON_PARAMETERS) {
     const std::size_t q = y.shape(0), n = y.shape(1), m = column.shape(0);
@@ -146,7 +146,7 @@ nb::tuple newton(const Columns &columns, std::size_t n_columns, NEWTON_PARAMETER
         result = smaller::Newton<Columns>(columns, rows, first.data(), column.data(), slope.data(), ridge.data(), intercept)
                      .run(w.data(), b.data(), eta.data(), residual.data(), damping, target, max_steps, max_sweeps);
     }
-    return nb::make_tuple(result.violation, result.loss, damping, result.slow);
+    return nb::make_tuple(result.violation, result.loss, damping, result.sweeps, result.slow);
 }
 
 template <class T>

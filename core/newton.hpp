@@ -42,6 +42,7 @@ struct Softmax {
 struct NewtonResult {
     double violation;
     double loss;
+    std::int64_t sweeps;
     bool slow;  // the descent ran out of sweeps: the columns are too correlated for this way
 };
 
@@ -62,9 +63,11 @@ class Newton {
         differentiate(residual, damping);
         double violation = worst(w);
         bool slow = false;
+        std::int64_t total_sweeps = 0;
         for (std::int64_t step = 0; step < max_steps && violation > target && !slow; ++step) {
             const std::int64_t sweeps = minimise_model(w, std::max(0.1 * violation, 0.3 * target), max_sweeps);
             slow = sweeps >= max_sweeps;
+            total_sweeps += sweeps;
             const double taken = search(w, b, eta, residual, loss);
             if (taken == 0.0 && (damping >= 1.0 || !slow)) break;
             if (taken < 0.5) damping = std::max(10.0 * damping, 1e-4);
@@ -72,7 +75,7 @@ class Newton {
             differentiate(residual, damping);
             violation = worst(w);
         }
-        return {violation, loss, slow};
+        return {violation, loss, total_sweeps, slow};
     }
 
   private:

@@ -24,7 +24,8 @@ relative duality gap, so the truth lies no further below. Each library climbs a 
 rung from a cold start after a warm-up, minimum of up to five runs; conversions of the data are not counted, nor the
 start of R. glmnet and adelie approach a single alpha over ten warm-started ones, which is faster for them than a cold
 start. One thread: CPU seconds; two threads: wall-clock seconds. **Bold**: fastest. `> t`: stopped by the time limit
-after a looser tolerance had taken t seconds; `-`: not reached at any tolerance; empty: not measured. Machines differ
+after a looser tolerance had taken t seconds; `-`: not reached at any tolerance; `?`: measured, but the optimum is not
+certified to that level, so nobody can be credited with it; empty: not measured. Machines differ
 and timings vary by a factor of about 1.5: compare within a row only.
 
 Reproduce: `sh benchmarks/compare/environments.sh`, then `python -m benchmarks.compare --problems A,B --fractions
@@ -92,7 +93,10 @@ def row(task: Task, records: dict[str, dict], columns: list[str], level: float, 
     cells = [""] * len(columns)
     for k, name in enumerate(columns):
         if name in times and "failed" not in records[name]:
-            t = times[name]
+            t, (best, lower) = times[name], judged[name]
+            if np.max((best - lower) / best) > level:
+                cells[k] = "?"  # the best run would be judged against itself
+                continue
             cells[k] = missed(records[name]) if t is None else f"**{show(t)}**" if t == fastest else show(t)
     best, lower = next(iter(judged.values()))
     certified = f"{max(0.0, np.max((best - lower) / best)):.0e}" if ours else ""
@@ -127,13 +131,14 @@ def plot(group: dict[Task, dict[str, dict]], file: Path, threads: int) -> None:
     handles = {}
     for task, axis in zip(tasks, axes.flat, strict=False):
         n_classes = problem_file(task.problem)[1]["K"]
-        best, _ = task.bounds(comparable("smaller", n_classes))
+        best, lower = task.bounds(comparable("smaller", n_classes))
+        floor = max(1e-9, np.max((best - lower) / best))  # finer differences are not certified
         for name, record in group[task].items():
             if is_ours(name, n_classes) and record["rungs"]:
                 seconds, worst = curve(record, best, threads)
                 style = {"linewidth": 2.5, "zorder": 3} if name == "smaller" else {}
                 order = np.argsort(seconds)
-                lowest = np.maximum(np.minimum.accumulate(worst[order]), 1e-9)
+                lowest = np.maximum(np.minimum.accumulate(worst[order]), floor)
                 (handles[name],) = axis.loglog(seconds[order], lowest, "o-", ms=3, color=colours[name], **style)
         axis.set_title(f"{task.problem}, {'path to ' if task.path else ''}{task.fraction:g} alpha_max", fontsize=10)
         axis.set_ylim(3e-10, 2)

@@ -247,7 +247,8 @@ class _Writer:
         if value.dtype.kind == "O":
             if value.ndim != 1 or not all(type(item) is str for item in value):
                 raise ModelFileError(
-                    f"{field} holds Python objects, which cannot be stored: use labels that are all text or all numbers."
+                    f"{field} holds Python objects, which cannot be stored: use labels that are all text or all "
+                    "numbers."
                 )
             return {"strings": [_text(item) for item in value]}
         _check_values(value, field)
@@ -371,11 +372,11 @@ def _array(data: bytes, digest: Any) -> np.ndarray:
     count = 1
     for side in shape:
         count *= side
-    if dtype.kind not in "biufU" or min(shape, default=0) < 0:
+    if dtype.kind not in "biufU" or dtype.itemsize == 0 or min(shape, default=0) < 0:
         raise ModelFileError(f"An array of the model file has dtype {dtype}, which is not allowed.")
     if count * dtype.itemsize != len(data) - stream.tell():
         raise ModelFileError("An array of the model file does not have the size it claims.")
-    flat = np.empty(count, dtype) if count * dtype.itemsize == 0 else np.frombuffer(data, dtype, count, stream.tell())
+    flat = np.frombuffer(data[stream.tell() :], dtype, count) if count else np.empty(0, dtype)
     native = flat.astype(dtype.newbyteorder("="), copy=True)
     return native.reshape(shape, order="F" if fortran else "C")
 
@@ -467,7 +468,7 @@ class _Reader:
         values = {key: self.decode(part, key, depth + 1) for key, part in state.items()}
         if dataclasses.is_dataclass(cls):
             return cls(**values)
-        required = set(cls._get_param_names()) if issubclass(cls, BaseEstimator) else set()
+        required = set(cls._get_param_names()) if issubclass(cls, BaseEstimator) else set()  # type: ignore[attr-defined]
         for key in values:
             if not key.isidentifier() or key.startswith("__") or (key not in required and hasattr(cls, key)):
                 raise ModelFileError(f"{name} has no attribute {key[:80]!r}.")

@@ -32,6 +32,11 @@ class Status(enum.Enum):
     MAX_ITER = "The iteration limit was reached before the tolerance: raise max_iter or tol."
     STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale the features."
     SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
+    KINK = "The number of weights jumps where alpha * sum|w| would equal it; the sparser side of the jump is returned."
+    NO_FIXED_POINT = (
+        "At no alpha does alpha * sum|w| equal the number of weights, so the data do not determine alpha: the features "
+        "may hold little signal, or be too many for the rows. Choose alpha by cross-validation (SMLRCV) instead."
+    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Solution:
     @property
     def converged(self) -> bool:
         """Whether the tolerance was met."""
-        return self.status in (Status.CONVERGED, Status.STATIONARY)
+        return self.status in (Status.CONVERGED, Status.STATIONARY, Status.KINK)
 
     @property
     def n_active(self) -> int:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from smaller.arrays import Array
 
 __all__ = [
+    "Responses",
     "TrainingData",
     "check_choice",
     "check_classification_data",
@@ -28,6 +29,7 @@ __all__ = [
     "check_flag",
     "check_integer",
     "check_number",
+    "check_regression_data",
     "check_rows",
     "check_weight",
     "column_ranges",
@@ -50,6 +52,15 @@ class TrainingData:
     codes: Array  # (n,) int64, index into classes
     weight: Array | None  # (n,) or None for ones
     classes: Array  # (K,) labels
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Checked data of a regression."""
+
+    X: Any
+    y: Array  # (n,) float64
+    weight: Array | None  # (n,) or None for ones
 
 
 @contextmanager
@@ -164,6 +175,24 @@ def check_classification_data(
     if weight is not None:
         _check_total(weight)
     return TrainingData(X, codes, weight, classes)
+
+
+def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Responses:
+    """Check training data of a regressor."""
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        accept_sparse=_sparse_formats(estimator),
+        dtype=[np.float64, np.float32],
+        multi_output=False,
+        y_numeric=True,
+        accept_large_sparse=True,
+    )
+    weight = check_weight(sample_weight, X.shape[0])
+    if weight is not None:
+        _check_total(weight)
+    return Responses(X, y.astype(np.float64), weight)
 
 
 def _sparse_formats(estimator: Any) -> tuple[str, ...] | bool:

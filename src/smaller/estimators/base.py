@@ -112,7 +112,7 @@ class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
     verbose: Any
 
     def _basis(self, data: Any) -> tuple[Basis, Array | None]:
-        """Return the basis of the training rows ``data.X`` weighted by ``data.weight``, and the rows that are centres."""
+        """Return the basis of the training rows ``data.X``, weighted by ``data.weight``, and which rows are centres."""
         if self.kernel is None:
             return Linear(), None
         if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
@@ -181,7 +181,7 @@ class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
         """Return eta (n, q) of new rows."""
         check_is_fitted(self)
         X = check_rows(self, X)
-        weights = self.coef_ if hasattr(self, "coef_") else self.dual_coef_
+        weights = np.atleast_2d(self.coef_ if hasattr(self, "coef_") else self.dual_coef_)
         return np.ascontiguousarray(self._basis_.expand(X).forward(weights.T)) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:

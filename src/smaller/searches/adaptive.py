@@ -29,7 +29,10 @@ __all__ = ["Adapted", "NoisePrior", "Rules", "adapt", "expectation_maximisation"
 _LARGEST_DIRECT = 8000  # columns (or rows, if fewer) up to which systems are factored: no CG on nearly singular kernels
 _RESTARTS = 3
 _FINER = 1e-2  # factor on the initial ridge after a collapse
-_FIRST_STRENGTH = 0.003  # of alpha_max: the Laplace fit that starts EM where columns exceed rows
+# Strength, relative to alpha_max, of the Laplace fit that starts EM where columns exceed rows. Noise that is estimated
+# from too rich a fit vanishes, so a regression starts from fewer columns.
+_FIRST_STRENGTH = {"classes": 0.003, "regression": 0.1}
+_EXACT = 1e-2  # times ``tol``: tolerance of exact solves, since objectives are flat where weights still move
 _FIRST_TOL = 1e-2  # of that fit
 _CALM = 10  # EM steps without a column leaving, after which the exact curvature takes over
 _FLOOR = 1e-12  # of the response's variance: below, the noise counts as zero
@@ -59,7 +62,7 @@ class Rules:
     ``prune`` times the largest is set to zero; ``init_eps`` is the ridge of the start relative to the columns' size.
     """
 
-    tol: float = 1e-4
+    tol: float = 1e-6
     max_iter: int = 1000
     prune: float = 1e-5
     init_eps: float = 1e-6
@@ -89,7 +92,7 @@ def adapt(
     rules = rules or Rules()
     convex = isinstance(problem.prior, ElasticNet)
     if convex and noise is None:
-        solution = solve(problem, tol=rules.tol, max_iter=rules.max_iter, progress=progress)
+        solution = solve(problem, tol=_EXACT * rules.tol, max_iter=rules.max_iter, progress=progress)
         return Adapted(solution, problem.likelihood)
     run = _from_start(problem, noise, kernel, rules, progress)
     if convex:
@@ -154,11 +157,11 @@ def _laplace_start(problem: Problem) -> tuple[Array, Array]:
 
     Rough on purpose: the exact optimum has dropped columns already that the Jeffreys prior would have kept.
     """
-    likelihood = problem.likelihood
+    likelihood, strength = problem.likelihood, _FIRST_STRENGTH["classes"]
     if isinstance(likelihood, Gaussian):
-        likelihood = replace(likelihood, variance=1.0)
+        likelihood, strength = replace(likelihood, variance=1.0), _FIRST_STRENGTH["regression"]
     easy = replace(problem, likelihood=likelihood, prior=Laplace(1.0))
-    easy = easy.with_prior(Laplace(_FIRST_STRENGTH * easy.alpha_max()))
+    easy = easy.with_prior(Laplace(strength * easy.alpha_max()))
     run = expectation_maximisation(easy, *ridge_start(easy, 1e-6, by_column=True), rules=Rules(tol=_FIRST_TOL))
     return run.point.w, run.point.b
 
@@ -287,7 +290,7 @@ def _polish(run: _Run, noise: NoisePrior | None, rules: Rules) -> _Run:
     problem, point, converged = run.problem, run.point, False
     for _ in range(rules.max_iter):
         variance = problem.likelihood.variance  # type: ignore[attr-defined]
-        solution = solve(problem, start=point, tol=1e-2 * rules.tol, max_iter=rules.max_iter)
+        solution = solve(problem, start=point, tol=_EXACT * rules.tol, max_iter=rules.max_iter)
         problem, point = _final(problem, solution.w, solution.b, noise, run.floor)
         converged = abs(problem.likelihood.variance - variance) <= rules.tol * variance  # type: ignore[attr-defined]
         if converged:

@@ -138,7 +138,7 @@ class Submodel:
 
     def precondition(self, g: Array) -> Array:
         """Return ``A^-1 g`` (d, q), output by output."""
-        if self.shared:
+        if len(self._inverse) == 1:
             return self.factors[0].T @ (self.factors[0] @ g)
         return np.column_stack([C.T @ (C @ g[:, k]) for k, C in enumerate(self.factors)])
 
@@ -182,7 +182,7 @@ class Submodel:
             x, Dx, r = x + t * p, Dx + t * Dp, r - t * Hp
             z = self.precondition(r)
             rz, old = float(np.vdot(r, z)), rz
-            if rz <= 1e-3 * first:
+            if rz <= 1e-2 * first:
                 break
             p = z + (rz / old) * p
         return x, Dx

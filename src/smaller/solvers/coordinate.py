@@ -118,7 +118,7 @@ class Coordinate:
         w, b = point.w[ws.columns, ws.outputs], point.b.copy()
         old = w.copy()
         eta, residual = point.eta.T.copy(), np.empty_like(point.eta.T)
-        violation, loss, self._damping, slow = _call(
+        violation, loss, self._damping, _, slow = _call(
             "newton",
             local.design,
             (ws.first, local.index, ws.slope, ws.ridge, w, b, eta, residual, problem.y.T, problem.weight),

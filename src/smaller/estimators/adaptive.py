@@ -1,0 +1,403 @@
+"""SparseRegressor and SparseProbit: adaptive sparseness, without a strength to choose (Figueiredo 2003)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from smaller.arrays import Array
+from smaller.bases import Basis
+from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
+from smaller.estimators.callbacks import reported_progress, with_callbacks
+from smaller.likelihoods import Curvature, Gaussian, Likelihood, Probit
+from smaller.priors import Jeffreys, Laplace, Prior
+from smaller.problem import Problem
+from smaller.searches.adaptive import Adapted, NoisePrior, Rules, adapt
+from smaller.solvers.driver import Progress
+from smaller.validation import (
+    Responses,
+    TrainingData,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    check_regression_data,
+    check_rows,
+    unchanged_on_failure,
+)
+
+__all__ = ["SparseProbit", "SparseRegressor"]
+
+
+def _prior(model: Any) -> Prior:
+    if check_choice("prior", model.prior, ("jeffreys", "laplace")) == "jeffreys":
+        return Jeffreys()
+    return Laplace(check_number("alpha", model.alpha, least=0.0, open_left=True))
+
+
+def _rules(model: Any) -> Rules:
+    return Rules(
+        tol=check_number("tol", model.tol, least=0.0, open_left=True),
+        max_iter=check_integer("max_iter", model.max_iter, least=1),
+        prune=check_number("prune", model.prune, least=0.0, most=1.0),
+        init_eps=check_number("init_eps", model.init_eps, least=0.0, open_left=True),
+    )
+
+
+def _fitted(basis: Basis, centers: Array | None, adapted: Adapted) -> Fitted:
+    solution = adapted.solution
+    return Fitted(basis, centers, solution.w, solution.b, adapted.likelihood, solution)
+
+
+def _problem(model: Any, data: Any, basis: Basis, y: Array, likelihood: Likelihood) -> Problem:
+    """Put likelihood, prior and design together."""
+    fit_intercept = check_flag("fit_intercept", model.fit_intercept)
+    targets = likelihood.encode(y)
+    return Problem(basis.expand(data.X), targets, data.weight, likelihood, _prior(model), fit_intercept)
+
+
+def _advice(model: Any) -> str:
+    if model.prior == "laplace":
+        return "Lower alpha, or standardise the features."
+    wide = "try another gamma, or " if model.kernel is not None else ""
+    return f"Standardise the features, {wide}a smaller init_eps, or use prior='laplace' with a small alpha."
+
+
+class SparseRegressor(RegressorMixin, KernelOrLinear):
+    """Sparse regression with nothing to tune: few features or few kernels, noise level estimated.
+
+    Finds, by EM, a point where this sum is stationary in w, b and the noise variance v::
+
+        sum_i c_i [(y_i - h(x_i)'w - b)^2 / (2 v) + log(v) / 2] + sum_j log|w_j|            (prior="jeffreys")
+                                                              ... + alpha * |w|_1           (prior="laplace")
+
+    where h(x) are the features, or kernels centred on the training rows. The Jeffreys prior has no parameter: large
+    weights are hardly shrunk, small ones vanish. Standardise the features.
+
+    Parameters
+    ----------
+    prior : {"jeffreys", "laplace"}, default="jeffreys"
+        Laplace with a given ``noise`` is the lasso, ``alpha_lasso = alpha * noise / n_samples``, solved exactly.
+    alpha : float, default=1.0
+        Rate of the Laplace prior, against the **sum** of squares over twice the noise variance; not used by Jeffreys.
+    noise : "estimate" or float, default="estimate"
+        Variance of the noise, or that it is to be estimated.
+    noise_shape, noise_scale : float, default=0.0
+        Inverse-gamma prior of an estimated noise variance: ``v = (sum_i c_i e_i^2 / 2 + noise_scale) / (sum_i c_i / 2 +
+        noise_shape)``, the mode in log v. A positive scale keeps a flexible basis from interpolating.
+    kernel : {"rbf", "poly", "linear", "precomputed"}, callable or None, default=None
+        None uses the features; otherwise every training row is the centre of a kernel column.
+    gamma, degree, coef0, kernel_params, n_centers
+        As in :class:`SMLR`. Time grows with the cube of the number of centres: beyond 5000 rows give ``n_centers``.
+    fit_intercept : bool, default=True
+        An intercept without a prior.
+    init_eps : float, default=1e-6
+        Ridge of the first fit, relative to the size of the columns.
+    prune : float, default=1e-5
+        Weights that contribute less than this times the largest contribution are set to zero.
+    tol : float, default=1e-6
+        Relative change of the weights at which EM stops. Exact Laplace fits have a duality gap of at most ``tol / 100``
+        times the loss of the model without features.
+    max_iter : int, default=1000
+        Limit on iterations.
+    random_state : int, RandomState or None, default=None
+        For the choice of ``n_centers``.
+    verbose : int, default=0
+        Log every iteration through the logger "smaller".
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights; exactly zero for features that are not used. Not there with a kernel.
+    active_features_ : ndarray
+        Indices of the features with a non-zero weight. Not there with a kernel.
+    support_, support_vectors_, dual_coef_ : ndarray
+        With a kernel: indices, rows and weights of the centres that are used.
+    intercept_ : float
+        Intercept.
+    n_active_ : int
+        Number of features or kernels that are used.
+    noise_variance_ : float
+        Variance of the noise, as given or as estimated.
+    solution_ : Solution
+        Its status is CONVERGED, with a duality gap, for an exact Laplace fit with given noise; STATIONARY otherwise.
+    n_iter_ : int
+        Iterations.
+
+    References
+    ----------
+    Figueiredo (2003). Adaptive sparseness for supervised learning. IEEE PAMI 25(9).
+
+    Examples
+    --------
+    >>> from smaller import SparseRegressor
+    >>> from smaller.datasets import make_sinc
+    >>> X, y = make_sinc(100, random_state=0)
+    >>> model = SparseRegressor(kernel="rbf", gamma=0.125).fit(X, y)
+    >>> model.n_active_
+    6
+    >>> mean, std = model.predict(X[:1], return_std=True)
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: str = "jeffreys",
+        alpha: float = 1.0,
+        noise: Any = "estimate",
+        noise_shape: float = 0.0,
+        noise_scale: float = 0.0,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        fit_intercept: bool = True,
+        init_eps: float = 1e-6,
+        prune: float = 1e-5,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.prior = prior
+        self.alpha = alpha
+        self.noise = noise
+        self.noise_shape = noise_shape
+        self.noise_scale = noise_scale
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.fit_intercept = fit_intercept
+        self.init_eps = init_eps
+        self.prune = prune
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+        y : array-like of shape (n_samples,)
+            Responses.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Observation weights >= 0; an integer weight equals repeating the row.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
+        """
+        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
+            data = check_regression_data(self, X, y, sample_weight)
+            basis, centers = self._basis(data)
+            problem = _problem(self, data, basis, data.y, Gaussian(self._given_noise() or 1.0))
+            adapted = adapt(
+                problem,
+                noise=self._noise_prior(),
+                kernel=centers is not None,
+                rules=_rules(self),
+                progress=self._logged(progress),
+            )
+            self._store(problem, _fitted(basis, centers, adapted))
+            self._warn(adapted, data)
+        return self
+
+    def _given_noise(self) -> float | None:
+        if isinstance(self.noise, str):
+            check_choice("noise", self.noise, ("estimate",))
+            return None
+        return check_number("noise", self.noise, least=0.0, open_left=True)
+
+    def _noise_prior(self) -> NoisePrior | None:
+        if self._given_noise() is not None:
+            return None
+        return NoisePrior(
+            check_number("noise_shape", self.noise_shape, least=0.0),
+            check_number("noise_scale", self.noise_scale, least=0.0),
+        )
+
+    def _store(self, problem: Problem, fitted: Fitted) -> None:
+        self._store_weights(fitted)
+        self.intercept_ = float(self.intercept_[0])
+        used = np.flatnonzero(fitted.w.any(axis=1))
+        self.n_active_ = len(used)
+        if hasattr(self, "coef_"):
+            self.coef_ = self.coef_[0]
+        assert isinstance(fitted.likelihood, Gaussian)
+        self.noise_variance_ = fitted.likelihood.variance
+        self._used = used if fitted.centers is None else np.arange(len(used))
+        self._root = _posterior_root(replace(problem, likelihood=fitted.likelihood), fitted.w, used)
+
+    def _warn(self, adapted: Adapted, data: Responses) -> None:
+        warn_unless_converged(self, self.solution_)
+        if self.n_active_ == 0 and np.ptp(data.y if data.weight is None else data.y[data.weight > 0]) > 0:
+            warnings.warn(
+                f"SparseRegressor kept no {'feature' if self.kernel is None else 'kernel'}: it predicts the mean for "
+                f"every row. {_advice(self)}",
+                stacklevel=3,
+            )
+        elif adapted.interpolates and self.n_active_:
+            warnings.warn(
+                "SparseRegressor interpolates the data: the noise variance fell to zero and nothing more was pruned. "
+                "Choose a wider kernel (smaller gamma), give noise, or a noise_scale > 0.",
+                stacklevel=3,
+            )
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predicted means, and with ``return_std`` their standard deviations.
+
+        ``variance = noise + h'(H'H/noise + diag(precision))^-1 h`` over the features or kernels in use (and the
+        intercept): the noise, and what the data leave open about the weights once these are chosen.
+        """
+        mean = self._linear_predictor(X)[:, 0]
+        if not return_std:
+            return mean
+        check_is_fitted(self)
+        design: Any = self._basis_.expand(check_rows(self, X)).take(self._used).X  # type: ignore[attr-defined]
+        h = design.toarray() if hasattr(design, "toarray") else np.asarray(design, dtype=np.float64)
+        if self._root.shape[0] > h.shape[1]:
+            h = np.column_stack([h, np.ones(len(h))])
+        spread = linalg.solve_triangular(self._root, h.T, lower=True)
+        return mean, np.sqrt(self.noise_variance_ + (spread**2).sum(axis=0))
+
+
+def _posterior_root(problem: Problem, w: Array, used: Array) -> Array:
+    """Return L of ``L L' = H'CH/noise + diag(precision)`` over the columns in use and the intercept."""
+    _, precision = problem.prior.linearise(w[used], "l2")
+    columns, precision = used, precision[:, 0]
+    if problem.fit_intercept:
+        columns, precision = np.append(used, problem.n_columns), np.append(precision, 0.0)
+    d = np.ones((len(problem.y), 1)) if problem.weight is None else problem.weight[:, None]
+    curvature = Curvature(d / problem.likelihood.variance)  # type: ignore[attr-defined]
+    H = problem.design.gram(curvature, (columns, np.zeros(len(columns), dtype=np.int64)))
+    H[np.diag_indices_from(H)] += precision
+    return linalg.cholesky(H, lower=True) if H.size else H
+
+
+class SparseProbit(KernelOrLinearClassifier):
+    """Sparse probit classifier with nothing to tune: few features or few kernels, probabilities ``Phi(f(x))``.
+
+    Finds, by EM, a point where this sum is stationary::
+
+        -sum_i c_i log Phi(l_i (h(x_i)'w + b)) + sum_j log|w_j|            (prior="jeffreys")
+                                             ... + alpha * |w|_1           (prior="laplace": the exact optimum)
+
+    with ``l_i = +-1`` and h(x) the features, or kernels centred on the training rows. More than two classes are one
+    model per class against the rest; their probabilities are divided by their sum. A class whose model loses all its
+    weights keeps its share in the training data as probability. Standardise the features.
+
+    Parameters
+    ----------
+    prior : {"jeffreys", "laplace"}, default="jeffreys"
+        Jeffreys has no parameter. Laplace is convex: the fit is exact and certified.
+    alpha : float, default=1.0
+        Rate of the Laplace prior, against the **sum** of log-losses; not used by Jeffreys.
+    kernel, gamma, degree, coef0, kernel_params, n_centers
+        As in :class:`SMLR`. Time grows with the cube of the number of centres: beyond 5000 rows give ``n_centers``.
+    fit_intercept : bool, default=True
+        An intercept without a prior.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    init_eps, prune, tol, max_iter, random_state, verbose
+        As in :class:`SparseRegressor`; exact Laplace fits violate no optimality condition by more than ``tol / 100``
+        times the steepest slope of the model without features.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, n_iter_
+        As in :class:`SMLR`.
+    n_active_ : int
+        Number of features or kernels that are used by any class.
+    solution_ : Solution
+        Its status is CONVERGED for the Laplace prior, STATIONARY for Jeffreys.
+
+    References
+    ----------
+    Figueiredo (2003). Adaptive sparseness for supervised learning. IEEE PAMI 25(9).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from smaller import SparseProbit
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SparseProbit(kernel="rbf", gamma=1 / 288)).fit(X, y)
+    >>> model[-1].n_active_
+    7
+    >>> model[-1].solution_.status.name
+    'STATIONARY'
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: str = "jeffreys",
+        alpha: float = 1.0,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        init_eps: float = 1e-6,
+        prune: float = 1e-5,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.prior = prior
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.init_eps = init_eps
+        self.prune = prune
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        K = len(data.classes)
+        problem = _problem(self, data, basis, data.codes, Probit(1 if K == 2 else K))
+        return _fitted(
+            basis, centers, adapt(problem, kernel=centers is not None, rules=_rules(self), progress=progress)
+        )
+
+    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+        super()._store(data, fitted)
+        self.n_active_ = int(np.count_nonzero(fitted.w.any(axis=1)))
+        empty = ~fitted.w.any(axis=0)
+        if empty.any():
+            which = "" if len(empty) == 1 else f" for the class(es) {data.classes[empty].tolist()}"
+            warnings.warn(
+                f"SparseProbit kept no {'feature' if self.kernel is None else 'kernel'}{which}: the share in the "
+                f"training data is predicted for every row. {_advice(self)}",
+                stacklevel=5,
+            )

@@ -1,0 +1,196 @@
+"""SBMLR: the strength integrated out, so that nothing is tuned (Cawley, Talbot, Girolami 2006)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from smaller.arrays import Array
+from smaller.bases import Basis
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.estimators.smlr import assemble
+from smaller.searches.evidence import find_strength
+from smaller.searches.greedy import find_greedily
+from smaller.solvers.driver import Progress
+from smaller.validation import TrainingData, check_choice, check_factors, check_flag, check_integer, check_number
+
+__all__ = ["SBMLR", "select_by_evidence"]
+
+
+class SBMLR(KernelOrLinearClassifier):
+    """Sparse multinomial logistic regression that finds its own strength: no parameter is tuned.
+
+    The strength ``alpha`` of the Laplace prior is integrated out analytically. What remains is :class:`SMLR` at the
+    self-consistent strength::
+
+        alpha = W / sum_j |w_j|,     W = number of non-zero weights
+
+    One fit takes the place of a cross-validation. Scale the features first: one strength serves all of them.
+
+    Parameters
+    ----------
+    mode : {"path", "greedy"}, default="path"
+        "path": certified solves from the null model downwards; the first strength at which the equation holds is
+        bracketed and narrowed. Deterministic and fast. "greedy": the paper's own scheme, one weight at a time, with a
+        certified stop; kept for study.
+    fallback : {"max_f", "null"}, default="max_f"
+        What to return, with a warning, when no strength is self-consistent: the model that comes nearest (the
+        largest ``alpha * sum |w| / W``; in greedy mode, the one the scheme ends with), or the model without features.
+    kernel, gamma, degree, coef0, kernel_params, n_centers
+        As in :class:`SMLR`.
+    coding, fit_intercept
+        As in :class:`SMLR`.
+    penalize_intercept : bool, default=False
+        Penalise the intercept like a weight and count it in W, as the paper does.
+    penalty_factors : array-like of shape (n_features,), default=None
+        As in :class:`SMLR`; ``sum_j`` above is then of ``r_j |w_j|``, and weights of factor 0 are not counted.
+    class_weight
+        As in :class:`SMLR`.
+    tol : float, default=1e-6
+        The duality gap at the solution is at most ``tol`` times the negative log-likelihood of the model without
+        features.
+    max_iter : int, default=1000
+        Limit on the outer iterations of every solve; in greedy mode, on updates as a multiple of the number of weights.
+    random_state : int, RandomState or None, default=None
+        For the choice of ``n_centers``.
+    verbose : int, default=0
+        Log every iteration through the logger "smaller".
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength found.
+    n_active_ : int
+        W, the number of penalised weights that are not zero (in their canonical form).
+    log_evidence_ : float
+        Logarithm of the evidence in Laplace's approximation, to compare designs (kernel widths, sets of features) on
+        the same rows; not a number without a fixed point, or where active columns depend on each other.
+    solution_ : Solution
+        The certificate at ``alpha_``. Status CONVERGED; KINK (the number of weights jumps where the two sides of the
+        equation would meet: a valid result, the sparser side is kept); or NO_FIXED_POINT (warned about).
+    classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, n_iter_
+        As in :class:`SMLR`.
+
+    References
+    ----------
+    Cawley, Talbot, Girolami (2006). Sparse multinomial logistic regression via Bayesian L1 regularisation. NIPS 19.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from smaller.estimators.sbmlr import SBMLR
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = SBMLR().fit(scale(X), y)
+    >>> model.n_active_, round(model.alpha_, 2), model.solution_.status.name
+    (15, 1.15, 'CONVERGED')
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: str = "path",
+        fallback: str = "max_f",
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        coding: str = "symmetric",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        penalty_factors: Any = None,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.mode = mode
+        self.fallback = fallback
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.coding = coding
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.penalty_factors = penalty_factors
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        search = {"path": find_strength, "greedy": find_greedily}[check_choice("mode", self.mode, ("path", "greedy"))]
+        fallback = check_choice("fallback", self.fallback, ("max_f", "null"))
+        tol = check_number("tol", self.tol, least=0.0, open_left=True)
+        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        if self.penalty_factors is not None and centers is not None:
+            raise ValueError("penalty_factors belong to features: leave them out when a kernel is used.")
+        assembly = assemble(
+            data,
+            basis,
+            alpha=1.0,
+            l1_ratio=1.0,
+            coding=check_choice("coding", self.coding, ("symmetric", "reference")),
+            fit_intercept=check_flag("fit_intercept", self.fit_intercept),
+            penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
+            factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
+        )
+        found = search(assembly.problem, tol=tol, max_iter=max_iter, fallback=fallback, progress=progress)
+        self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, found.n_active, found.log_evidence
+        w, b = assembly.to_user(found.solution.w, found.solution.b)
+        return Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(found.solution, w=w, b=b))
+
+
+def select_by_evidence(estimators: Iterable[Any], X: Any, y: Any, **fit_params: Any) -> Any:
+    """Fit candidates that differ in their design and return the one with the largest evidence.
+
+    The evidence compares models of the *same rows* without holding any out: kernel widths, kernels, sets of features.
+    Candidates must agree in what is penalised (``coding``, ``fit_intercept``, ``penalize_intercept``), since the flat
+    prior of a free intercept has no scale of its own.
+
+    Parameters
+    ----------
+    estimators : iterable of SBMLR, or of pipelines that end in one
+        The candidates; they are cloned, never fitted themselves.
+    X, y
+        As in :meth:`SBMLR.fit`.
+    **fit_params
+        Passed to every ``fit``, such as ``sample_weight``.
+
+    Returns
+    -------
+    estimator
+        The fitted candidate with the largest ``log_evidence_``; of equal ones the first.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from smaller.estimators.sbmlr import SBMLR, select_by_evidence
+    >>> X, y = make_moons(120, noise=0.25, random_state=0)
+    >>> widths = [0.01, 1.0, 100.0]
+    >>> select_by_evidence([SBMLR(kernel="rbf", gamma=gamma) for gamma in widths], X, y).gamma
+    1.0
+    """
+    fitted = [clone(estimator).fit(X, y, **fit_params) for estimator in estimators]
+    if not fitted:
+        raise ValueError("estimators is empty: give at least one candidate.")
+    values = [(model[-1] if isinstance(model, Pipeline) else model).log_evidence_ for model in fitted]
+    known = [i for i, value in enumerate(values) if not math.isnan(value)]
+    if not known:
+        raise ValueError(
+            "None of the estimators has an evidence: no strength is self-consistent, or columns depend on each other. "
+            "Compare them by cross-validation instead."
+        )
+    return fitted[max(known, key=values.__getitem__)]

@@ -1,0 +1,243 @@
+r"""The strength integrated out (Cawley, Talbot, Girolami 2006): alpha follows from the weights themselves.
+
+    p(w) = int p(w | alpha) d alpha / alpha   gives   M = NLL + W log E_W,     E_W = sum r_j |w_jk|
+
+with W the number of active penalised weights. M itself has no minimum (it falls without bound as E_W shrinks); what
+the method means are the *self-consistent* points: optima w(alpha) of the L1 problem with
+
+    f(alpha) = alpha E_W(alpha) / W(alpha) = 1                                               (5)
+
+E_W is continuous in alpha, W is not, so f may jump across 1 (a kink). Towards large alpha f tends to 0 as well: the
+crossing nearest to the null model is unstable, the one below it, where f falls through 1 as alpha decreases, is meant.
+
+* :func:`find_strength`: certified solves along the path, bracket and bracket search; the default.
+* :mod:`smaller.searches.greedy`: the paper's own scheme, one weight at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg, special
+
+from smaller.arrays import Array, to_host
+from smaller.priors import ElasticNet
+from smaller.problem import Problem, Solution, Status
+from smaller.solvers import ALL_SOLVERS, choose
+from smaller.solvers.coordinate import Coordinate
+from smaller.solvers.driver import Progress, Run, descend
+
+__all__ = ["EvidenceFit", "count_weights", "find_strength", "log_evidence"]
+
+_COARSE = 10.0 ** (-1.0 / 15.0)  # the bracket: 15 strengths a decade
+_FINE = 2048  # grid steps in a coarse one; neighbours differ by 7.5e-5
+_FLAT = 1e-2  # |f - 1| beyond this at neighbouring strengths is a jump of W
+_BRACKET_TOL = 1e-4  # while only the side of 1 matters
+_DOUBTFUL = 0.1  # |log f| below which a loose solve cannot tell the side
+_DECADES_BELOW_ONE, _DECADES = 3, 8  # searched while f never exceeded 1, and in all
+_SINGULAR = 1e-12  # pivots of the Hessian, scaled to unit diagonal
+
+
+@dataclass(frozen=True)
+class EvidenceFit:
+    """Where an evidence search ended."""
+
+    solution: Solution
+    alpha: float
+    n_active: int  # W: penalised weights that are not zero
+    log_evidence: float  # not a number where there is no fixed point
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The optimum at position ``k`` of the grid of strengths."""
+
+    k: int
+    alpha: float
+    run: Run
+    n_active: int
+    total: float  # E_W
+
+    @property
+    def log_f(self) -> float:
+        return math.log(self.alpha * self.total / self.n_active) if self.n_active else -math.inf
+
+    @property
+    def above(self) -> bool:
+        return self.log_f > 0.0
+
+
+class _Grid:
+    """Optima on a fixed geometric grid below ``alpha_max``, each solve started from another's end.
+
+    Only strengths of the grid are ever tried, so rounding (the order of rows, say) cannot move the answer.
+    """
+
+    def __init__(self, problem: Problem, tol: float, max_iter: int, progress: Progress | None) -> None:
+        assert isinstance(problem.prior, ElasticNet)
+        self.problem, self.prior = problem, problem.prior
+        self.tol, self.max_iter, self.progress = tol, max_iter, progress
+        self.null = problem.null()
+        self.scale = max(self.null.loss, 1e-300)
+        self.largest = problem.alpha_max()
+        self.solver = choose(problem)
+        self.stepper = ALL_SOLVERS[self.solver]()
+
+    def alpha(self, k: int) -> float:
+        return self.largest * _COARSE ** (k / _FINE)
+
+    def at(self, k: int, start: _Solved | None, *, loose: bool = False) -> _Solved:
+        """Solve at position ``k``, going on from ``start``."""
+        alpha = self.alpha(k)
+        problem = self.problem.with_prior(self.prior.times(alpha))
+        point, G = (self.null, None) if start is None else (start.run.point, start.run.G)
+        if isinstance(self.stepper, Coordinate):  # the sequential strong rule, as along any path
+            self.stepper.lookahead = 0.0 if start is None else min(max(start.alpha / alpha - 1.0, 0.0), 1.0)
+        run = descend(
+            problem,
+            self.stepper,
+            replace(point, penalty=problem.prior.penalty(point.w)),
+            G,
+            scale=self.scale,
+            tol=max(self.tol, _BRACKET_TOL) if loose else self.tol,
+            max_iter=self.max_iter,
+            progress=self.progress,
+        )
+        return _Solved(k, alpha, run, *count_weights(self.problem, run.point.w, run.point.b))
+
+    def solution(self, solved: _Solved, status: Status) -> Solution:
+        """Return the solution in the search's words; a solve that did not converge keeps its own."""
+        problem = self.problem.with_prior(self.prior.times(solved.alpha))
+        solution = solved.run.solution(problem, self.solver, self.scale)
+        return replace(solution, status=status) if solution.status is Status.CONVERGED else solution
+
+
+def count_weights(problem: Problem, w: Array, b: Array) -> tuple[int, float]:
+    """Return W and E_W of the canonical weights; ``problem`` has unit strength."""
+    w = to_host(problem.canonical(w, b)[0])
+    slope = _slopes(problem, w)
+    return int(np.count_nonzero((w != 0) & (slope > 0))), float(np.sum(slope * np.abs(w)))
+
+
+def find_strength(
+    problem: Problem,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    fallback: str = "max_f",
+    progress: Progress | None = None,
+) -> EvidenceFit:
+    """Find the largest strength at which f falls through 1; ``problem`` has unit strength.
+
+    Where f never exceeds 1, ``fallback`` says what is returned: the optimum with the largest f, or the null model.
+    """
+    grid = _Grid(problem, tol, max_iter, progress)
+    best: _Solved | None = None
+    for above, below in _brackets(grid):
+        best = above if best is None or above.log_f > best.log_f else best
+        if below is not None:
+            solved, status = _between(grid, above, below)
+            return _fit(grid, solved, status)
+    if best is None or fallback == "null":
+        return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)
+    return _fit(grid, grid.at(best.k, best), Status.NO_FIXED_POINT)
+
+
+def _fit(grid: _Grid, solved: _Solved, status: Status) -> EvidenceFit:
+    solution = grid.solution(solved, status)
+    evidence = math.nan if status is Status.NO_FIXED_POINT else log_evidence(grid.problem, solution.w, solution.b)
+    return EvidenceFit(solution, solved.alpha, solved.n_active, evidence)
+
+
+def _brackets(grid: _Grid) -> Iterator[tuple[_Solved, _Solved | None]]:
+    """Go down the path; yield every optimum, and the next one with it where f falls through 1 between them.
+
+    Loose solves do: only the side of 1 matters here, and where that is in doubt the solve is made tight.
+    """
+    if grid.largest <= 0.0:
+        return
+    steps = round(-1.0 / math.log10(_COARSE))
+    previous: _Solved | None = None
+    exceeded = False
+    for step in range(1, steps * _DECADES + 1):
+        if not exceeded and step > steps * _DECADES_BELOW_ONE:
+            return
+        solved = grid.at(step * _FINE, previous, loose=True)
+        if abs(solved.log_f) < _DOUBTFUL:
+            solved = grid.at(solved.k, solved)
+        if previous is not None:
+            yield previous, (solved if previous.above and not solved.above else None)
+        exceeded = exceeded or solved.above
+        previous = solved
+    if previous is not None:
+        yield previous, None
+
+
+def _between(grid: _Grid, above: _Solved, below: _Solved) -> tuple[_Solved, Status]:
+    """Narrow a bracket to neighbours of the grid and return the side with f > 1, the sparser one.
+
+    Interpolation of log f against log alpha; after a step that did not halve the bracket, its middle.
+    """
+    halved = True
+    while below.k - above.k > 1:
+        width = below.k - above.k
+        if halved:
+            share = above.log_f / (above.log_f - max(below.log_f, -1.0))
+            k = above.k + min(max(round(share * width), 1), width - 1)
+        else:
+            k = above.k + width // 2
+        solved = grid.at(k, above if k - above.k < below.k - k else below)
+        above, below = (solved, below) if solved.above else (above, solved)
+        halved = 2 * (below.k - above.k) <= width
+    solved = grid.at(above.k, above)
+    return solved, Status.CONVERGED if abs(math.expm1(solved.log_f)) < _FLAT else Status.KINK
+
+
+def log_evidence(problem: Problem, w: Array, b: Array) -> float:
+    r"""Return the logarithm of the evidence at a self-consistent point, in Laplace's approximation.
+
+    .. math:: \log P(D) = -NLL - W \log E_W + \log\Gamma(W) - W \log 2 - \tfrac12 \log|A| + \tfrac m2 \log 2\pi
+
+    A is the Hessian of the NLL in the m parameters integrated over: the active weights (in units of their penalty
+    factors, which makes the result independent of the scale of a column) and the free block, under a flat prior. The
+    paper counts the last term among the constants, but m differs between models. Symmetric coding leaves one free
+    parameter per column undetermined: the last class is left out, and by symmetry it does not matter which.
+    """
+    w, b = problem.canonical(w, b)
+    point = problem.at(w, b)
+    n_active, total = count_weights(problem, w, b)
+    weights = to_host(w)
+    slope = np.broadcast_to(_slopes(problem, weights), weights.shape)
+    columns, outputs = np.nonzero((weights != 0) & (slope > 0))
+    free = problem.prior.free(problem.n_columns)
+    if problem.fit_intercept:
+        free = np.append(free, problem.n_columns)
+    determined = problem.likelihood.n_outputs - problem.likelihood.shift_invariant
+    unit = np.append(slope[columns, outputs], np.ones(len(free) * determined))
+    columns = np.append(columns, np.repeat(free, determined))
+    outputs = np.append(outputs, np.tile(np.arange(determined), len(free)))
+    A = to_host(problem.design.gram(problem.curvature(point), (columns, outputs))) / np.outer(unit, unit)
+    prior = -n_active * math.log(2.0 * total) + float(special.gammaln(n_active)) if n_active else 0.0
+    return -point.loss + prior - 0.5 * _log_determinant(A) + 0.5 * len(A) * math.log(2.0 * math.pi)
+
+
+def _log_determinant(A: Array) -> float:
+    """Return log |A|, or not a number where columns depend on each other: then no density is defined."""
+    diagonal = np.diag(A).copy()
+    if not (diagonal > 0).all():
+        return math.nan
+    root = np.sqrt(diagonal)
+    try:
+        pivots = np.diag(linalg.cholesky(A / np.outer(root, root), lower=True))
+    except linalg.LinAlgError:
+        return math.nan
+    return 2.0 * float(np.sum(np.log(pivots) + np.log(root))) if (pivots**2 > _SINGULAR).all() else math.nan
+
+
+def _slopes(problem: Problem, w: Array) -> Array:
+    """Return the penalty factors as a column (d, 1); the prior has unit strength."""
+    assert isinstance(problem.prior, ElasticNet)
+    return np.broadcast_to(np.asarray(to_host(problem.prior.slope)), (w.shape[0], 1))
