@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from smaller import RMLR, SMLR
+from smaller.estimators.kernel_logistic import IVM, KLR
 
 ALL_ESTIMATORS: list[Any] = [
     SMLR(),
@@ -19,6 +20,8 @@ ALL_ESTIMATORS: list[Any] = [
     SMLR(kernel="precomputed"),
     RMLR(),
     RMLR(kernel="poly", degree=2, coding="reference"),
+    KLR(),
+    IVM(),
 ]
 
 

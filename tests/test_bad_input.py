@@ -159,7 +159,7 @@ def test_a_warning_turned_into_an_error_changes_nothing(Estimator: Any) -> None:
 
 
 @both
-def test_too_few_iterations_warn_where_fit_was_called(Estimator: Any) -> None:
+def test_too_few_iterations_warn_once(Estimator: Any) -> None:
     with pytest.warns(ConvergenceWarning, match=r"did not converge: .* raise max_iter or tol. \(gap") as record:
         model = Estimator(max_iter=1, tol=1e-12).fit(X, Y)
     assert len(record) == 1

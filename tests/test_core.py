@@ -331,9 +331,7 @@ class Softmax:
         self.w, self.b = np.zeros(q * p), np.zeros(q)
         self.eta, self.residual = np.zeros((q, n)), np.zeros((q, n))
 
-    def run(
-        self, storage: str = "dense", *, intercept: bool = True, **changes: Any
-    ) -> tuple[float, float, float, bool]:
+    def run(self, storage: str = "dense", *, intercept: bool = True, **changes: Any) -> tuple[Any, ...]:
         arguments: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("first", "column", "slope", "ridge", "w", "b", "eta", "residual", "y", "weight", "pinned")
@@ -371,7 +369,7 @@ def test_newton_ends_at_a_stationary_point(
 ) -> None:
     problem = Softmax(0, pinned=pinned, q=q, dtype=dtype)
     weight = problem.weight if weighted else np.ones(40)
-    reported, loss, _, slow = problem.run(storage, intercept=intercept, weight=problem.weight if weighted else None)
+    reported, loss, *_, slow = problem.run(storage, intercept=intercept, weight=problem.weight if weighted else None)
     violation, residual, expected = problem.judge(intercept, weight)
     assert not slow
     assert reported <= 1e-10

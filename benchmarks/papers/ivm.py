@@ -109,12 +109,13 @@ kernel matrix.
     measures={"errors": "errors", "error_rate": "share of errors", "kept": "used"},
     experiments=[Experiment(name, f"ida_{name}", Realisation(), rows(name), seeds=20) for name in IDA],
     notes=[
-        """**Image with 72 points is not reproduced.** The same rule gives about 165 points here, with Algorithm 2 as
-printed about 190; the error agrees. The band of the count is therefore ours, not the paper's.""",
+        """**Image with 72 points is not reproduced.** The same rule gives about 160 points here; the error agrees. The
+band of the count is therefore ours, not the paper's.""",
         """**Ringnorm** has a strength of 1e-9 on separable classes: the sum falls exponentially, and the number of
 points depends on where one calls that zero (here 1e-7 of n log 2).""",
         """The lambdas of table 1 belong to the sum of the losses, although (3.1) divides by n: only then do the SVM's
 support vectors and all errors agree.""",
+        """**Flare-solar**: the paper's 597 support vectors belong to features that are not standardised (596 then).""",
         """Realisations 11 to 20 (for some sets all, see the data's manifest) are not the published ones.""",
     ],
 )
@@ -140,10 +141,11 @@ def simulate() -> tuple[list[str], list[list[object]]]:
     header = ["quantity", "paper", "ours (mean ± deviation over 10 draws)", "band", "verdict"]
     body: list[list[object]] = []
 
-    def add(quantity: str, printed: str, values: Any, band: Band) -> None:
+    def add(quantity: str, printed: str, values: Any, band: Band | None = None) -> None:
         mean, spread = float(np.mean(values)), float(np.std(values, ddof=1)) if np.size(values) > 1 else 0.0
         found = f"{mean:.3g}" + (f" ± {spread:.2g}" if spread else "")
-        body.append([quantity, printed, found, band, "inside" if mean in band else "OUTSIDE"])
+        verdict = "" if band is None else "inside" if mean in band else "OUTSIDE"
+        body.append([quantity, printed, found, band or "", verdict])
 
     means = {}
     for window, band in ((3, Band(15, 30)), (1, Band(11, 21))):
@@ -159,7 +161,7 @@ def simulate() -> tuple[list[str], list[list[object]]]:
         support.append(len(SVC(gamma=1 / 1.4).fit(X, y).support_))
         scores = [model(1.0, gamma=1 / 1.4).fit(X, y).score(X_test, y_test) for model in (IVM, KLR)]
         differences.append(100.0 * abs(scores[0] - scores[1]))
-    add("support vectors of the SVM, n = 200", "130", support, Band(60, 160))
+    add("support vectors of the SVM, n = 200", "130", support)
     add("difference of the errors of IVM and KLR, points", "almost identical", differences, Band(high=0.5))
     multi = [IVM(0.368, gamma=1 / 1.4, window=3).fit(*three_classes(300, draw)) for draw in range(10)]
     add("import points, 3 classes, n = 300, window 3", "32", [len(model.support_) for model in multi], Band(22, 40))

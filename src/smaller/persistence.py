@@ -17,6 +17,7 @@ import enum
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import struct
@@ -77,6 +78,12 @@ _SCALARS = {name: getattr(np, name) for name in ("int8", "int16", "int32", "int6
 _SCALARS |= {"uint64": np.uint64, "float32": np.float32, "float64": np.float64, "bool": np.bool_, "str": np.str_}
 _SPARSE = {cls.__name__: cls for cls in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)}
 _TRANSIENT = ("_skl_callbacks", "_callback", "_metadata_request")  # belongs to a running fit, not to the model
+# Exactly what NumPy writes for plain data. Its own reader would parse the header as Python source.
+_NPY_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:[0-9]{1,15},? ?){0,8})\), \} *\n",
+    re.DOTALL,
+)
 _MEMBER = re.compile(r"model\.json|sha256|(0|[1-9][0-9]{0,5})\.npy")
 
 
@@ -254,7 +261,7 @@ class _Writer:
         _check_values(value, field)
         if id(value) not in self._known:
             buffer = io.BytesIO()
-            npy.write_array(buffer, value, allow_pickle=False)
+            npy.write_array(buffer, value, version=(1, 0), allow_pickle=False)
             self._known[id(value)] = len(self.arrays)
             self._kept.append(value)
             self.arrays.append(buffer.getvalue())
@@ -363,20 +370,15 @@ def _array(data: bytes, digest: Any) -> np.ndarray:
     """Parse one array; its header is believed only if it accounts for every byte."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise ModelFileError("The model file is damaged: the checksum of an array differs.")
-    stream = io.BytesIO(data)
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    magic = npy.read_magic(stream)
-    if magic not in readers:
-        raise ModelFileError("An array of the model file has an unknown format.")
-    shape, fortran, dtype = readers[magic](stream, max_header_size=10_000)
-    count = 1
-    for side in shape:
-        count *= side
-    if dtype.kind not in "biufU" or dtype.itemsize == 0 or min(shape, default=0) < 0:
-        raise ModelFileError(f"An array of the model file has dtype {dtype}, which is not allowed.")
-    if count * dtype.itemsize != len(data) - stream.tell():
+    header = _NPY_HEADER.match(data)
+    if header is None or header.end() != 10 + int.from_bytes(header[1], "little"):
+        raise ModelFileError("An array of the model file has an unknown format, or a dtype that is not allowed.")
+    dtype, fortran = np.dtype(header[2].decode()), header[3] == b"True"
+    shape = tuple(int(side) for side in header[4].decode().split(",") if side.strip())
+    count, body = math.prod(shape), data[header.end() :]
+    if dtype.itemsize == 0 or count * dtype.itemsize != len(body):
         raise ModelFileError("An array of the model file does not have the size it claims.")
-    flat = np.frombuffer(data[stream.tell() :], dtype, count) if count else np.empty(0, dtype)
+    flat = np.frombuffer(body, dtype) if count else np.empty(0, dtype)
     native = flat.astype(dtype.newbyteorder("="), copy=True)
     return native.reshape(shape, order="F" if fortran else "C")
 

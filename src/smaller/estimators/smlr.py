@@ -306,7 +306,7 @@ class SMLR(_MultinomialClassifier):
     >>> X, y = load_wine(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), SMLR(alpha=10)).fit(X, y)
     >>> len(model[-1].active_features_)
-    7
+    8
     >>> model[-1].solution_.status.name
     'CONVERGED'
     """

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 import smaller._core as _core
 from smaller.arrays import Array, solve_symmetric
@@ -27,6 +28,7 @@ from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import line_search
+from smaller.solvers.hessian import Snapshot, gram_price
 
 __all__ = ["Coordinate"]
 
@@ -34,9 +36,8 @@ _BUDGET = 1e8  # element visits before control returns to Python, some tens of m
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
 _NEWTON_STEPS = 10  # between two certificates
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
-_SAMPLE_ROWS = 30  # rows per coordinate in a sampled Hessian
-_BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
 _LEAST_DAMPING = 1e-4
+_SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
 _MOST_SWEEPS = 100  # over the columns, in one model
 _COMPILED = 20_000  # entries of eta up to which the whole Newton iteration runs in the core
 _TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
@@ -72,7 +73,7 @@ class Coordinate:
     name = "coordinate"
 
     def __init__(self) -> None:
-        self._hessian: _Snapshot | None = None
+        self._hessian: Snapshot | None = None
         self._damping = 0.0
         self.lookahead = 0.0  # admit zero weights whose gradient is within this fraction of the slope, once
 
@@ -138,14 +139,14 @@ class Coordinate:
         if price > _LARGEST_PRICE:
             self._hessian = None
         if self._hessian is None and price <= _CHEAP:
-            self._hessian = _Snapshot(problem, point, len(g), self._damping)
+            self._hessian = Snapshot(problem, point, len(g), self._damping)
         if self._hessian is not None:
             return local.solve_gram(point, self._hessian, g, max(0.03 * violation, 0.3 * target))
         # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
         sweeps = int(min(max(price, _CHEAP), _MOST_SWEEPS))
         model, done = local.solve_columns(point, g, max(0.1 * violation, 0.3 * target), sweeps, self._damping)
         if not done and price <= _LARGEST_PRICE:
-            self._hessian = _Snapshot(problem, point, len(g), self._damping)
+            self._hessian = Snapshot(problem, point, len(g), self._damping)
         return model
 
     def _adapt_damping(self, taken: float) -> None:
@@ -168,7 +169,9 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     active[problem.prior.free(problem.n_columns)] = True
     excess = np.abs(G + ridge * point.w) - slope
     chosen = ((excess > -lookahead * slope) | active).ravel()
-    room = max(min(problem.design.shape[0] // 2, _LARGEST_START), _SMALLEST_START, int(np.count_nonzero(active)))
+    room = max(_SMALLEST_START, int(np.count_nonzero(active)))
+    if lookahead == 0.0:
+        room = max(room, min(problem.design.shape[0] // 2, _LARGEST_START))
     candidates = np.flatnonzero(chosen & ~active.ravel())
     complete = True
     if len(candidates) > room:
@@ -187,7 +190,7 @@ class _Local:
     def __init__(self, problem: Problem, ws: _WorkingSet) -> None:
         self.problem, self.ws = problem, ws
         m = len(ws.columns)
-        self.price = _gram_price(problem.design, m)
+        self.price = gram_price(problem.design, m)
         n = problem.design.shape[0]
         self.trifle = n * m * m <= _TRIFLE
         self.compiled = isinstance(problem.likelihood, Multinomial) and n * problem.y.shape[1] <= _COMPILED
@@ -240,7 +243,7 @@ class _Local:
             pass
         return (new, delta.T, db), progress[2] < sweeps
 
-    def solve_gram(self, point: Point, snapshot: _Snapshot, g: Array, tol: float) -> tuple[Array, Array, Array]:
+    def solve_gram(self, point: Point, snapshot: Snapshot, g: Array, tol: float) -> tuple[Array, Array, Array]:
         """Minimise the model with an explicit Hessian; returns (new w, step in eta, in b)."""
         ws, problem = self.ws, self.problem
         w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
@@ -254,7 +257,7 @@ class _Local:
             gradient -= H[:m, m:] @ across[:, m]
             H = np.ascontiguousarray(H[:m, :m] - H[:m, m:] @ across[:, :m])
         new = w.copy()
-        _core.descend_gram(H, gradient, ws.slope, ws.ridge, new, 1000, tol)
+        _minimise_quadratic(H, gradient, ws.slope, ws.ridge, new, tol)
         change = np.zeros((self.design.shape[1], q))
         change[self.index, ws.outputs] = new - w
         delta = self.design.forward(change)
@@ -281,89 +284,46 @@ class _Local:
         return line_search(self.problem, point, delta, db, move)
 
 
-class _Snapshot:
-    """The Hessian as it was at some point, for a growing set of coordinates (the intercepts always among them).
+def _minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:
+    """Minimise ``gradient' dw + dw' H dw / 2`` plus penalty in place; ``gradient`` is kept up to date.
 
-    Near the optimum the curvature hardly changes, so one factor serves many steps; every step still uses the exact
-    gradient and a line search, so a stale or sampled Hessian costs iterations, never accuracy. With many more rows
-    than coordinates a random sample of rows is enough.
+    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over.
     """
-
-    def __init__(self, problem: Problem, point: Point, size: int, damping: float, rows: int | None = None) -> None:
-        n, d = problem.design.shape
-        q = point.eta.shape[1]
-        self._eta = point.eta
-        self._design = problem.design
-        self._curvature = problem.curvature(point).damped(damping, problem.weight)
-        self._count = min(_sampled_rows(n, size) if rows is None else rows, n)
-        self._scale = n / self._count
-        if self._count < n:
-            sample = _sample(n, self._count)
-            self._scale = n / len(sample)
-            self._design, self._curvature = self._design.rows(sample), self._curvature.rows(sample)
-        free = q if problem.fit_intercept else 0
-        self._free = np.arange(free)
-        self._columns, self._outputs = np.full(free, d), np.arange(free)
-        self._position = np.full(d * q, -1)
-        self._H = np.zeros((0, 0))
-
-    def exact_at(self, point: Point) -> bool:
-        """Whether this is the true Hessian of ``point``."""
-        return self._eta is point.eta and self._scale == 1.0
-
-    def renewed(self, problem: Problem, point: Point, damping: float) -> _Snapshot:
-        """Return the Hessian at ``point``; from more rows if it was taken right there already."""
-        more = 4 if self._eta is point.eta else 1
-        return _Snapshot(problem, point, len(self._columns), damping, more * self._count)
-
-    def between(self, columns: Array, outputs: Array) -> Array:
-        """Return the Hessian of some coordinates followed by the intercepts."""
-        flat = columns * self._curvature.d.shape[1] + outputs
-        new = np.flatnonzero(self._position[flat] < 0)
-        if len(new):
-            size = len(self._columns)
-            self._position[flat[new]] = np.arange(size, size + len(new))
-            self._extend(columns[new], outputs[new])
-        index = np.append(self._position[flat], self._free)
-        return self._H[np.ix_(index, index)]
-
-    def _extend(self, columns: Array, outputs: Array) -> None:
-        old, new = (self._columns, self._outputs), (columns, outputs)
-        self._columns, self._outputs = np.append(old[0], columns), np.append(old[1], outputs)
-        size = len(self._H)
-        if size == 0:
-            self._H = self._gram((self._columns, self._outputs))
+    for _ in range(_ROUNDS):
+        if _core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
             return
-        H = np.empty((len(self._columns),) * 2)
-        H[:size, :size] = self._H
-        H[size:, size:] = self._gram(new)
-        H[size:, :size] = self._gram(new, old)
-        H[:size, size:] = H[size:, :size].T
-        self._H = H
-
-    def _gram(self, left: Any, right: Any = None) -> Array:
-        return self._scale * self._design.gram(self._curvature, left, right)
+        _solve_on_support(H, gradient, slope, ridge, w)
 
 
-def _sample(n: int, count: int) -> Array:
-    """Return about ``count`` of n rows, in short runs of neighbours (which memory likes) at random places."""
-    run = 32
-    starts = np.sort(np.random.default_rng(0).choice(n // run, min(-(-count // run), n // run), replace=False))
-    return (run * starts[:, None] + np.arange(run)).ravel()
-
-
-def _sampled_rows(n: int, m: int) -> int:
-    """Rows enough for the Hessian of m coordinates; all of them unless that saves at least half."""
-    wanted = max(_SAMPLE_ROWS * m, 4096)
-    return n if 2 * wanted >= n else wanted
-
-
-def _gram_price(design: Design, m: int) -> float:
-    """Return what a Hessian of m coordinates costs, in sweeps over their columns."""
-    if isinstance(design, Csc):
-        return float("inf")
-    n = design.shape[0]
-    return m * _sampled_rows(n, m) / (n * _BLAS_ADVANTAGE)
+def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array) -> None:
+    """Newton's step for the non-zero weights with their signs held, up to where the first of them becomes zero."""
+    support = np.flatnonzero(w)
+    while len(support):
+        inner = H[np.ix_(support, support)]
+        # The jitter matters only along directions that the model leaves flat.
+        inner[np.diag_indices_from(inner)] += ridge[support] + 1e-12 * inner.diagonal().max()
+        sign = np.sign(w[support])
+        try:
+            factor = linalg.cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            return
+        step = linalg.cho_solve(factor, -(gradient[support] + ridge[support] * w[support] + slope[support] * sign))
+        crosses = (w[support] + step) * sign < 0
+        t = np.min(-w[support][crosses] / step[crosses]) if crosses.any() else 1.0
+        if not 0.0 <= t <= 1.0:
+            return
+        w[support] += t * step
+        gradient += H[:, support] @ (t * step)
+        if t == 1.0:
+            return
+        blocked = crosses & (np.abs(w[support]) <= 1e-14 * np.abs(step))
+        if not blocked.any():
+            return
+        # What rounding left of the blocked weights goes too, gradient included.
+        gone = support[blocked]
+        gradient -= H[:, gone] @ w[gone]
+        w[gone] = 0.0
+        support = support[~blocked]
 
 
 def _call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:

@@ -203,8 +203,8 @@ def _solve_positive(H: Array, g: Array) -> Array:
     """Cholesky; where that fails (a common shift of the outputs, collinear free columns) the minimum-norm solution."""
     try:
         factor = linalg.cho_factor(H, lower=True, check_finite=False)
-        diagonal = np.diag(factor[0])
-        if diagonal.min(initial=np.inf) > 1e-7 * diagonal.max(initial=0.0):
+        # A pivot that has lost most of its diagonal entry is rounding, whatever the size of the others.
+        if (np.diag(factor[0]) > 1e-7 * np.sqrt(np.diag(H))).all():
             return linalg.cho_solve(factor, g, check_finite=False)
     except linalg.LinAlgError:
         pass
