@@ -92,7 +92,9 @@ class Extrapolation {
         if (!solve(gram, weight)) return {};
         double total = 0.0;
         for (double value : weight) total += value;
-        if (!std::isfinite(total) || total == 0.0) return {};
+        double size = 0.0;
+        for (double value : weight) size += std::fabs(value);
+        if (!(size < 1e6 * std::fabs(total))) return {};  // cancellation would leave only rounding
         std::vector<double> result(iterates[0].size(), 0.0);
         for (std::size_t a = 0; a < DEPTH; ++a) {
             const std::vector<double> &iterate = a + 1 == DEPTH ? iterates[0] : iterates[a + 1];
@@ -135,7 +137,8 @@ template <class Columns>
 class Descent {
   public:
     Descent(const Columns &columns, const Coordinates &at, const Model &model)
-        : X(columns), c(at), model(model), h(model.n), r(model.n), z(model.n), entry(at.w, at.w + at.first[model.q]) {}
+        : X(columns), c(at), model(model), h(model.n), r(model.n), z(model.n), entry(at.w, at.w + at.first[model.q]),
+          entry_delta(model.delta, model.delta + model.q * model.n), entry_b(model.b, model.b + model.q) {}
 
     // Runs until `tol`, `max_sweeps` or about `budget` element visits, whichever comes first.
     void run(Progress &p, std::int64_t max_sweeps, double tol, double budget) {
@@ -148,13 +151,17 @@ class Descent {
         while (!p.done) {
             while (p.output < std::int64_t(model.q)) {
                 visits += visit_output(std::size_t(p.output), p, budget - visits);
-                if (p.coordinate < c.first[p.output + 1]) return;  // budget spent inside this output
-                p.output += 1;
-                if (visits > budget && p.output < std::int64_t(model.q)) return;
+                const bool spent = p.coordinate < c.first[p.output + 1];  // the budget, inside this output
+                if (!spent) p.output += 1;
+                if (spent || (visits > budget && p.output < std::int64_t(model.q))) {
+                    if (extrapolated) form_delta();
+                    return;
+                }
             }
             end_of_sweep(p, max_sweeps, tol);
-            if (visits > budget) return;
+            if (visits > budget) break;
         }
+        if (extrapolated) form_delta();
     }
 
   private:
@@ -162,8 +169,10 @@ class Descent {
     const Coordinates &c;
     const Model &model;
     std::vector<double> h, r, z;
-    std::vector<double> entry;  // the weights when this descent was made
+    const std::vector<double> entry, entry_delta, entry_b;  // weights, delta and intercepts at the start
     Extrapolation history;
+    std::size_t support = 0;
+    bool extrapolated = false;
 
     void load_curvature(std::size_t k) {
         const double *d = model.d + k * model.n;
@@ -211,13 +220,14 @@ class Descent {
         double shift = 0.0;  // of the intercept; r stands for r + shift h
         if (model.gb && total > 0.0) shift = -(model.gb[k] + imbalance) / total;
 
-        double visits = double(4 * n);
+        double visits = 0.0;  // at least one step, however small the budget
         std::int64_t m = p.coordinate;
         for (; m < c.first[k + 1] && visits <= budget; ++m) {
             if (p.active_only && c.w[m] == 0.0) continue;
             visits += double(step(m, total, shift, p));
         }
         p.coordinate = m;
+        visits += double(4 * n);
 
         for (std::size_t i = 0; i < n; ++i) {
             const double move = z[i] + shift;
@@ -254,10 +264,10 @@ class Descent {
     void end_of_sweep(Progress &p, std::int64_t max_sweeps, double tol) {
         const bool settled = p.largest <= tol;
         p.sweeps += 1;
-        if (settled || !p.active_only)
-            history.reset();
-        else if (history.record(state()))
+        if (p.active_only && !settled)
             accelerate();
+        else
+            history.reset();
         if (p.sweeps >= max_sweeps || (settled && !p.active_only)) {
             p.done = true;
         } else {
@@ -268,46 +278,80 @@ class Descent {
         p.coordinate = c.first[0];
     }
 
-    // Weights, then delta, then intercepts: all move linearly together.
+    // Changes of the weights since the start, then delta, then intercepts: all move linearly together. (The weights
+    // themselves are larger than their changes, and extrapolation would magnify the difference in rounding.)
     std::vector<double> state() const {
-        std::vector<double> all(c.w, c.w + c.first[model.q]);
+        std::vector<double> all(entry.size());
+        for (std::size_t j = 0; j < all.size(); ++j) all[j] = c.w[j] - entry[j];
         all.insert(all.end(), model.delta, model.delta + model.q * model.n);
         all.insert(all.end(), model.b, model.b + model.q);
         return all;
     }
 
     void accelerate() {
-        const std::vector<double> now = state(), next = history.extrapolate(entry.size());
-        if (next.empty() || !(objective(next) < objective(now))) return;
-        const std::size_t m = entry.size(), nq = model.q * model.n;
-        std::copy(next.begin(), next.begin() + m, c.w);
-        std::copy(next.begin() + m, next.begin() + m + nq, model.delta);
-        std::copy(next.begin() + m + nq, next.end(), model.b);
-        if (model.u) {
-            std::fill(model.s, model.s + model.n, 0.0);
-            for (std::size_t k = 0; k < model.q; ++k)
-                for (std::size_t i = 0; i < model.n; ++i)
-                    model.s[i] += model.u[k * model.n + i] * model.delta[k * model.n + i];
-        }
+        const std::size_t count = entry.size(), nq = model.q * model.n;
+        const std::size_t active = count - std::size_t(std::count(c.w, c.w + count, 0.0));
+        if (active != support) history.reset();  // the map is linear only while the support stays
+        support = active;
+        const std::vector<double> now = state();
+        if (!history.record(now)) return;
+        const std::vector<double> next = history.extrapolate(count);
+        if (next.empty() || !(change(now, next) < 0.0)) return;
+        for (std::size_t j = 0; j < count; ++j)
+            if (c.w[j] != 0.0) c.w[j] = entry[j] + next[j];
+        std::copy(next.begin() + count, next.begin() + count + nq, model.delta);
+        std::copy(next.begin() + count + nq, next.end(), model.b);
+        extrapolated = true;
+        form_s();
     }
 
-    // The model plus penalty at a state, up to a constant.
-    double objective(const std::vector<double> &state) const {
-        const std::size_t m = entry.size(), n = model.n;
-        const double *w = state.data(), *delta = w + m, *b = delta + model.q * n;
+    void form_s() {
+        if (!model.u) return;
+        std::fill(model.s, model.s + model.n, 0.0);
+        for (std::size_t k = 0; k < model.q; ++k)
+            for (std::size_t i = 0; i < model.n; ++i)
+                model.s[i] += model.u[k * model.n + i] * model.delta[k * model.n + i];
+    }
+
+    // Extrapolation magnifies rounding in delta: form it again from the weights.
+    void form_delta() {
+        std::copy(entry_delta.begin(), entry_delta.end(), model.delta);
+        for (std::size_t k = 0; k < model.q; ++k) {
+            double *delta = model.delta + k * model.n;
+            std::fill(h.begin(), h.end(), 0.0);
+            for (std::int64_t m = c.first[k]; m < c.first[k + 1]; ++m)
+                if (c.w[m] != entry[m]) X.advance(c.column[m], h.data(), c.w[m] - entry[m], r.data(), delta);
+            const double shift = model.b[k] - entry_b[k];
+            for (std::size_t i = 0; i < model.n; ++i) delta[i] += shift;
+        }
+        form_s();
+        extrapolated = false;
+    }
+
+    // Change of model plus penalty between two states: a sum of differences, since near the end a difference of sums
+    // would be nothing but rounding.
+    double change(const std::vector<double> &from, const std::vector<double> &to) const {
+        const std::size_t n = model.n, nq = model.q * n;
+        const std::size_t count = entry.size();
         double value = 0.0;
-        for (std::size_t j = 0; j < m; ++j)
-            value += c.gradient[j] * (w[j] - entry[j]) + c.slope[j] * std::fabs(w[j]) + 0.5 * c.ridge[j] * w[j] * w[j];
+        for (std::size_t j = 0; j < count; ++j) {
+            const double step = to[j] - from[j], old = entry[j] + from[j], moved = entry[j] + to[j];
+            const double longer = old * moved > 0.0 ? (old > 0.0 ? step : -step) : std::fabs(moved) - std::fabs(old);
+            value += c.gradient[j] * step + c.slope[j] * longer + 0.5 * c.ridge[j] * step * (old + moved);
+        }
         if (model.gb)
-            for (std::size_t k = 0; k < model.q; ++k) value += model.gb[k] * b[k];
+            for (std::size_t k = 0; k < model.q; ++k) value += model.gb[k] * (to[count + nq + k] - from[count + nq + k]);
         for (std::size_t i = 0; i < n; ++i) {
-            double along = 0.0, curved = 0.0;
+            double along = 0.0, total = 0.0, curved = 0.0;
             for (std::size_t k = 0; k < model.q; ++k) {
-                const double move = delta[k * n + i];
-                curved += model.d[k * n + i] * move * move;
-                if (model.u) along += model.u[k * n + i] * move;
+                const double a = from[count + k * n + i], b = to[count + k * n + i];
+                curved += model.d[k * n + i] * (b - a) * (b + a);
+                if (model.u) {
+                    along += model.u[k * n + i] * (b - a);
+                    total += model.u[k * n + i] * (b + a);
+                }
             }
-            value += 0.5 * (curved - along * along);
+            value += 0.5 * (curved - along * total);
         }
         return value;
     }

@@ -86,10 +86,7 @@ y = rng.integers(0, 3, 20_000)
         (TALL, "RMLR()", "alpha=1e-6, tol=1e-14"),
         (TALL, "SMLR()", "solver='proximal', tol=1e-14"),
         (ROWS, "RMLR()", "kernel='rbf', coding='reference', alpha=1e-4, tol=1e-14"),
-        pytest.param(
-            *(ROWS, "RMLR()", "kernel='rbf', alpha=1e-4, tol=1e-14"),
-            marks=pytest.mark.xfail(strict=False, reason="eigenvalues of one large singular system take seconds"),
-        ),
+        (ROWS, "RMLR()", "kernel='rbf', alpha=1e-4, tol=1e-14"),
     ],
     ids=["wide", "tall", "sparse", "newton", "proximal", "kernel", "symmetric kernel"],
 )

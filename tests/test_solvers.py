@@ -227,7 +227,7 @@ def test_componentwise_admits_that_it_did_not_converge(name: str) -> None:
     assert not solution.converged
     judged = evaluate(case, solution.w, solution.b)
     assert judged.gap > EXACT * solution.scale
-    assert solution.gap >= judged.gap
+    assert solution.gap >= judged.gap * (1.0 - 1e-12)
 
 
 @pytest.mark.data
@@ -486,7 +486,7 @@ def test_progress_may_stop_a_fit() -> None:
 
     solution = solve(random_case(0).problem(), "componentwise", tol=1e-13, progress=progress)
     assert seen == [0, 1, 2]
-    assert solution.status is Status.MAX_ITER
+    assert solution.status is Status.STOPPED
 
 
 @pytest.mark.parametrize("solver", ["auto", "coordinate", "newton"])

@@ -6,10 +6,13 @@
 from smaller.decisions import adjust_priors
 from smaller.estimators.cross_validated import SMLRCV
 from smaller.estimators.decisions import MinimumRiskClassifier, PriorShiftClassifier, RejectOptionClassifier
+from smaller.estimators.kernel_logistic import IVM, KLR
 from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.estimators.smlr import RMLR, SMLR
 
 __all__ = [
+    "IVM",
+    "KLR",
     "RMLR",
     "SMLR",
     "SMLRCV",

@@ -268,6 +268,7 @@ def as_design(X: Any) -> Dense | Csc:
     """Return a design over ``X`` without a copy where the layout allows it (column-major, or CSC)."""
     if sparse.issparse(X):
         X = X.tocsc()
+        X.check_format(full_check=True)  # the core trusts the indices
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

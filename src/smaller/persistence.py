@@ -60,7 +60,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.likelihoods": ("Multinomial", "Probit", "Gaussian"),
     "smaller.bases": ("Linear", "Kernel", "Whitened"),
     "smaller.kernels": ("RBF", "Polynomial", "Linear", "Precomputed"),
-    "smaller.tables": ("Column", "TableEncoder"),
+    "smaller.columns": ("Column", "TableEncoder"),
     "smaller.study": ("TableModel",),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer"),

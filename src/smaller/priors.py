@@ -116,7 +116,7 @@ class ElasticNet:
             return 1.0 if largest <= self.slope else self.slope / largest
         zero = xp.zeros_like(G)
         # A ridge makes every gradient feasible; a free column's gradient is zero after its exact solve.
-        bounded = ((zero + self.ridge) == 0) & ((zero + self.slope) > 0) & (size > 0)
+        bounded = ((zero + self.ridge) == 0) & ((zero + self.slope) > 0) & (size > self.slope)
         ratio = xp.where(bounded, self.slope / xp.where(bounded, size, 1.0 + zero), 1.0 + zero)
         return min(1.0, float(xp.min(ratio))) if ratio.size else 1.0
 

@@ -30,6 +30,7 @@ class Status(enum.Enum):
     CONVERGED = "The solution is optimal to the requested tolerance."
     STATIONARY = "A stationary point was reached; the problem is not convex, so it need not be the global optimum."
     MAX_ITER = "The iteration limit was reached before the tolerance: raise max_iter or tol."
+    STOPPED = "A callback asked to stop before the tolerance was met."
     STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale the features."
     SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
     KINK = "The number of weights jumps where alpha * sum|w| would equal it; the sparser side of the jump is returned."

@@ -81,7 +81,7 @@ class JCFO(KernelOrLinearClassifier):
         Starts: the first with all scales equal, others with random scales; the lowest objective wins.
     em_iter : int, default=30
         Most EM iterations before the direct descent; 0 leaves EM out.
-    tol : float, default=1e-4
+    tol : float, default=1e-6
         At the end no weight and no scale violates its optimality condition by more than ``tol`` times its strength.
     max_iter : int, default=100
         Limit on the rounds of exact weights and scales at the end.
@@ -158,7 +158,7 @@ class JCFO(KernelOrLinearClassifier):
         class_weight: Any = None,
         n_init: int = 1,
         em_iter: int = 30,
-        tol: float = 1e-4,
+        tol: float = 1e-6,
         max_iter: int = 100,
         random_state: Any = None,
         verbose: int = 0,
@@ -266,7 +266,8 @@ class JCFO(KernelOrLinearClassifier):
 
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities (n, n_classes), in the order of ``classes_``."""
-        P = self._likelihood.predict(self._outputs(X))
+        eta = self._outputs(X)
+        P = self._likelihood.predict(eta)
         return P / P.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> Array:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.smlr import assemble
 from smaller.searches.evidence import find_strength
 from smaller.searches.greedy import find_greedily
@@ -183,14 +185,20 @@ def select_by_evidence(estimators: Iterable[Any], X: Any, y: Any, **fit_params: 
     >>> select_by_evidence([SBMLR(kernel="rbf", gamma=gamma) for gamma in widths], X, y).gamma
     1.0
     """
-    fitted = [clone(estimator).fit(X, y, **fit_params) for estimator in estimators]
+    with warnings.catch_warnings():
+        # That a candidate has no fixed point is an answer here; only the winner's troubles are the caller's.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = [clone(estimator).fit(X, y, **fit_params) for estimator in estimators]
     if not fitted:
         raise ValueError("estimators is empty: give at least one candidate.")
-    values = [(model[-1] if isinstance(model, Pipeline) else model).log_evidence_ for model in fitted]
+    classifiers = [model[-1] if isinstance(model, Pipeline) else model for model in fitted]
+    values = [classifier.log_evidence_ for classifier in classifiers]
     known = [i for i, value in enumerate(values) if not math.isnan(value)]
     if not known:
         raise ValueError(
             "None of the estimators has an evidence: no strength is self-consistent, or columns depend on each other. "
             "Compare them by cross-validation instead."
         )
-    return fitted[max(known, key=values.__getitem__)]
+    best = max(known, key=values.__getitem__)
+    warn_unless_converged(classifiers[best], classifiers[best].solution_)
+    return fitted[best]

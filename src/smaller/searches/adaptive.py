@@ -7,7 +7,7 @@ likelihood by its bound; the M-step is one step of :mod:`smaller.solvers.reweigh
     w       <- U (sigma^2 I + U H'H U)^-1 U H'z,      U = diag(ridge)^-1/2
 
 Zero is absorbing, so columns leave and the systems shrink. The posterior is not convex: where EM starts decides where
-it ends. It starts from a nearly unpenalised ridge fit; from a Laplace fit where features outnumber rows.
+it ends. It starts from a nearly unpenalised ridge fit, or, where features far outnumber rows, from a rough Laplace fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FINER = 1e-2  # factor on the initial ridge after a collapse
 # from too rich a fit vanishes, so a regression starts from fewer columns.
 _FIRST_STRENGTH = {"classes": 0.003, "regression": 0.1}
 _EXACT = 1e-2  # times ``tol``: tolerance of exact solves, since objectives are flat where weights still move
-_FIRST_TOL = 1e-2  # of that fit
+_FIRST_TOL = 3e-2  # of that fit
 _CALM = 10  # EM steps without a column leaving, after which the exact curvature takes over
 _FLOOR = 1e-12  # of the response's variance: below, the noise counts as zero
 
@@ -115,23 +115,30 @@ class _Run:
 def _from_start(
     problem: Problem, noise: NoisePrior | None, kernel: bool, rules: Rules, progress: Progress | None
 ) -> _Run:
-    """Run EM from the start that suits the design; outputs whose model empties start again from a finer ridge."""
-    n, d = problem.design.shape
-    jeffreys = isinstance(problem.prior, Jeffreys)
-    if jeffreys and d > n and not kernel:
-        return expectation_maximisation(problem, *_laplace_start(problem), noise=noise, rules=rules, progress=progress)
+    """Run EM from the start that suits the design; outputs whose model empties get another start.
+
+    A ridge fit comes first. Of more features than rows it interpolates, so a regression that estimates its noise starts
+    from a Laplace fit, and so does a class whose thousands of tiny weights were all killed; others get a finer ridge.
+    """
+    wide = problem.n_columns > problem.design.shape[0] and not kernel
     gram = _unit_gram(problem)
-    eps = rules.init_eps
-    w, b = ridge_start(problem, eps, by_column=not kernel, gram=gram)
-    run = expectation_maximisation(problem, w, b, noise=noise, rules=rules, gram=gram, progress=progress)
-    for _ in range(_RESTARTS if jeffreys else 0):
+
+    def started(attempt: int) -> tuple[Array, Array]:
+        if wide and (attempt > 0 or noise is not None):
+            return _laplace_start(problem, rules.init_eps)
+        return ridge_start(problem, _FINER**attempt * rules.init_eps, by_column=not kernel, gram=gram)
+
+    def run_from(w: Array, b: Array) -> _Run:
+        return expectation_maximisation(problem, w, b, noise=noise, rules=rules, gram=gram, progress=progress)
+
+    run = run_from(*started(0))
+    restarts = 0 if not isinstance(problem.prior, Jeffreys) else 1 if wide else _RESTARTS
+    for attempt in range(1, restarts + 1):
         empty = ~run.point.w.any(axis=0)
         if not empty.any():
             break
-        eps *= _FINER
-        w, b = ridge_start(problem, eps, by_column=not kernel, gram=gram)
-        w, b = np.where(empty, w, run.point.w), np.where(empty, b, run.point.b)
-        run = expectation_maximisation(problem, w, b, noise=noise, rules=rules, gram=gram, progress=progress)
+        w, b = started(attempt)
+        run = run_from(np.where(empty, w, run.point.w), np.where(empty, b, run.point.b))
     return run
 
 
@@ -152,8 +159,8 @@ def ridge_start(
     return majorised_minimiser(easy, null, G, bound=True, gram=gram, largest_direct=_LARGEST_DIRECT)
 
 
-def _laplace_start(problem: Problem) -> tuple[Array, Array]:
-    """Return a rough Laplace fit by EM; Jeffreys would kill all of the thousands of tiny weights of a ridge fit.
+def _laplace_start(problem: Problem, eps: float) -> tuple[Array, Array]:
+    """Return a rough Laplace fit by EM, where a ridge fit is useless.
 
     Rough on purpose: the exact optimum has dropped columns already that the Jeffreys prior would have kept.
     """
@@ -162,7 +169,7 @@ def _laplace_start(problem: Problem) -> tuple[Array, Array]:
         likelihood, strength = replace(likelihood, variance=1.0), _FIRST_STRENGTH["regression"]
     easy = replace(problem, likelihood=likelihood, prior=Laplace(1.0))
     easy = easy.with_prior(Laplace(strength * easy.alpha_max()))
-    run = expectation_maximisation(easy, *ridge_start(easy, 1e-6, by_column=True), rules=Rules(tol=_FIRST_TOL))
+    run = expectation_maximisation(easy, *ridge_start(easy, eps, by_column=True), rules=Rules(tol=_FIRST_TOL))
     return run.point.w, run.point.b
 
 

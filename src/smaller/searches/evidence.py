@@ -25,7 +25,7 @@ from scipy import linalg, special
 
 from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
-from smaller.problem import Problem, Solution, Status
+from smaller.problem import Certificate, Problem, Solution, Status
 from smaller.solvers import ALL_SOLVERS, choose
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, Run, descend
@@ -79,7 +79,9 @@ class _Grid:
     def __init__(self, problem: Problem, tol: float, max_iter: int, progress: Progress | None) -> None:
         assert isinstance(problem.prior, ElasticNet)
         self.problem, self.prior = problem, problem.prior
-        self.tol, self.max_iter, self.progress = tol, max_iter, progress
+        self.tol, self.max_iter = tol, max_iter
+        self.stopped = False
+        self._progress = progress
         self.null = problem.null()
         self.scale = max(self.null.loss, 1e-300)
         self.largest = problem.alpha_max()
@@ -104,9 +106,15 @@ class _Grid:
             scale=self.scale,
             tol=max(self.tol, _BRACKET_TOL) if loose else self.tol,
             max_iter=self.max_iter,
-            progress=self.progress,
+            progress=None if self._progress is None else self._report,
         )
         return _Solved(k, alpha, run, *count_weights(self.problem, run.point.w, run.point.b))
+
+    def _report(self, iteration: int, certificate: Certificate) -> bool:
+        """Ask the caller whether to stop; then all solves stop."""
+        assert self._progress is not None
+        self.stopped = bool(self._progress(iteration, certificate))
+        return self.stopped
 
     def solution(self, solved: _Solved, status: Status) -> Solution:
         """Return the solution in the search's words; a solve that did not converge keeps its own."""
@@ -132,23 +140,36 @@ def find_strength(
 ) -> EvidenceFit:
     """Find the largest strength at which f falls through 1; ``problem`` has unit strength.
 
-    Where f never exceeds 1, ``fallback`` says what is returned: the optimum with the largest f, or the null model.
+    Where there is none, ``fallback`` says what is returned: the optimum with the largest f, or the null model.
     """
     grid = _Grid(problem, tol, max_iter, progress)
     best: _Solved | None = None
+    entry: _Solved | None = None  # where f rose above 1
     for above, below in _brackets(grid):
         best = above if best is None or above.log_f > best.log_f else best
-        if below is not None:
-            solved, status = _between(grid, above, below)
-            return _fit(grid, solved, status)
+        entry = entry or above if above.above else None
+        if grid.stopped:
+            return _fit(grid, above, Status.MAX_ITER)
+        if below is not None and entry is not None:
+            above, below = _between(grid, above, below)
+            if grid.stopped:
+                return _fit(grid, above, Status.MAX_ITER)
+            # Below a large jump the iteration (5) would leap past the strengths with f > 1, and from there collapse.
+            if below.alpha / math.exp(below.log_f) <= entry.alpha:
+                return _fit(grid, above, _status(above))
     if best is None or fallback == "null":
         return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)
     return _fit(grid, grid.at(best.k, best), Status.NO_FIXED_POINT)
 
 
+def _status(solved: _Solved) -> Status:
+    return Status.CONVERGED if abs(math.expm1(solved.log_f)) < _FLAT else Status.KINK
+
+
 def _fit(grid: _Grid, solved: _Solved, status: Status) -> EvidenceFit:
     solution = grid.solution(solved, status)
-    evidence = math.nan if status is Status.NO_FIXED_POINT else log_evidence(grid.problem, solution.w, solution.b)
+    valid = status in (Status.CONVERGED, Status.KINK)
+    evidence = log_evidence(grid.problem, solution.w, solution.b) if valid else math.nan
     return EvidenceFit(solution, solved.alpha, solved.n_active, evidence)
 
 
@@ -168,6 +189,9 @@ def _brackets(grid: _Grid) -> Iterator[tuple[_Solved, _Solved | None]]:
         solved = grid.at(step * _FINE, previous, loose=True)
         if abs(solved.log_f) < _DOUBTFUL:
             solved = grid.at(solved.k, solved)
+        if grid.stopped:
+            yield solved, None
+            return
         if previous is not None:
             yield previous, (solved if previous.above and not solved.above else None)
         exceeded = exceeded or solved.above
@@ -176,13 +200,13 @@ def _brackets(grid: _Grid) -> Iterator[tuple[_Solved, _Solved | None]]:
         yield previous, None
 
 
-def _between(grid: _Grid, above: _Solved, below: _Solved) -> tuple[_Solved, Status]:
-    """Narrow a bracket to neighbours of the grid and return the side with f > 1, the sparser one.
+def _between(grid: _Grid, above: _Solved, below: _Solved) -> tuple[_Solved, _Solved]:
+    """Narrow a bracket to neighbours of the grid.
 
     Interpolation of log f against log alpha; after a step that did not halve the bracket, its middle.
     """
     halved = True
-    while below.k - above.k > 1:
+    while below.k - above.k > 1 and not grid.stopped:
         width = below.k - above.k
         if halved:
             share = above.log_f / (above.log_f - max(below.log_f, -1.0))
@@ -192,8 +216,7 @@ def _between(grid: _Grid, above: _Solved, below: _Solved) -> tuple[_Solved, Stat
         solved = grid.at(k, above if k - above.k < below.k - k else below)
         above, below = (solved, below) if solved.above else (above, solved)
         halved = 2 * (below.k - above.k) <= width
-    solved = grid.at(above.k, above)
-    return solved, Status.CONVERGED if abs(math.expm1(solved.log_f)) < _FLAT else Status.KINK
+    return grid.at(above.k, above), below
 
 
 def log_evidence(problem: Problem, w: Array, b: Array) -> float:

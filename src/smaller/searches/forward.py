@@ -139,17 +139,16 @@ def _additions(model: Submodel, candidates: Candidates, settings: Forward, m: in
     period = settings.refresh if settings.selection == "lazy" else 1
     g = model.refit(accuracy)
     history = [model.objective]
-    age, at = 0, history[0]  # additions since W was renewed, and H then
-    model.renew()
-    candidates.renew(model)
+    age, at = _renewed(model, candidates), history[0]  # additions since W was renewed, and H then
     while m < settings.max_points:
         index, promise = choose(model, candidates, g)
-        if age and index >= 0 and promise < settings.eps * history[-1] / settings.window:
+        # A bound's promise is only a lower bound on the decrease: there the decrease itself decides.
+        poor = not model.shared and promise < settings.eps * history[-1] / settings.window
+        if poor and age and index >= 0:
             # Never stop on old weights: on separable data they may be wrong by orders of magnitude.
-            age = _renewed(model, candidates)
-            index, promise = choose(model, candidates, g)
-        # A bound's promise is only a lower bound on the decrease, so there the decrease itself decides.
-        if index < 0 or (not model.shared and promise < settings.eps * history[-1] / settings.window):
+            age, at = _renewed(model, candidates), history[-1]
+            continue
+        if poor or index < 0:
             return
         psi = candidates.whitened(model, index)
         rows, diagonal = model.append(psi)

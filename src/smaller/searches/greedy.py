@@ -71,13 +71,16 @@ class _Greedy:
         if h <= 0.0:
             return False
         new = old - slope / h
+        # A step that promises less than the objective can resolve is taken on the model's word.
+        unresolved = slope * slope / h <= 1e-12 * abs(self.point.loss)
         if old * new < 0.0:
             new = 0.0
         for _ in range(_HALVINGS + 1):
             eta = self.point.eta.copy(order="F")
             eta[:, k] += (new - old) * x
             loss, residual = self.problem.likelihood.evaluate(eta, self.problem.y, self.problem.weight)
-            if loss - self.point.loss + self.alpha * self.slope[j, k] * (abs(new) - abs(old)) < 0.0:
+            change = loss - self.point.loss + self.alpha * self.slope[j, k] * (abs(new) - abs(old))
+            if change < 0.0 or unresolved:
                 self._move(j, k, new, eta, loss, residual)
                 return True
             new = 0.5 * (old + new)
@@ -142,8 +145,8 @@ def find_greedily(
         if status is None and (exhausted or (progress is not None and progress(len(history) - 1, certificate))):
             status = Status.MAX_ITER
         if status is None and not _round(state, slopes):
-            status = Status.STALLED
-    if status is Status.NO_FIXED_POINT and fallback == "null":
+            status = Status.STALLED if state.n_active else Status.NO_FIXED_POINT
+    if status is Status.NO_FIXED_POINT and (fallback == "null" or not state.n_active):
         state = _Greedy(problem)
         state.alpha = problem.alpha_max()
         scaled, certificate = state.certify(state.gradient())

@@ -16,26 +16,38 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import linalg, optimize
 
 from smaller.arrays import Array
 from smaller.bases import Kernel
 from smaller.designs import Dense
-from smaller.likelihoods import Likelihood
+from smaller.likelihoods import Gaussian, Likelihood
 from smaller.priors import Laplace
 from smaller.problem import Certificate, Point, Problem, Solution, Status
 from smaller.searches.adaptive import ridge_start
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
-from smaller.solvers.reweighted import majorised_minimiser
+from smaller.solvers.reweighted import bound_gram, majorised_minimiser
 
-__all__ = ["Journal", "ScaledProblem", "ScaledSolution", "State", "exact_weights", "polish", "search_scales", "warm_up"]
+__all__ = [
+    "Journal",
+    "ScaledProblem",
+    "ScaledSolution",
+    "State",
+    "exact_weights",
+    "finish",
+    "newton",
+    "polish",
+    "search_scales",
+    "warm_up",
+]
 
 _START_RIDGE = 1e-4  # of the first weights, relative to the columns' mean square
 _INNER = 8  # L-BFGS-B iterations in one M-step: any decrease will do
 _PRUNE = 1e-4  # of the largest weight or scale: smaller ones are dropped during EM
 _MAY_RISE = 1e-6  # relative rise of F that pruning may cost
 _EM_TOL = 1e-5  # relative decrease of F below which EM hands over
+_MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
 _MEMORY = 20  # pairs that L-BFGS-B keeps
 
 
@@ -100,19 +112,29 @@ class ScaledProblem:
         block = problem.design.X[:, :m] if isinstance(problem.design, Dense) else None
         return self.basis.rescale(theta).pullback(self.X, residual, w[:m], block)
 
+    def gradients(self, theta: Array, w: Array, b: Array) -> tuple[float, Array, Array, Array]:
+        """Return the loss, its gradient in w, dF/dtheta (p,) and dF/db (q,)."""
+        problem = self.at(theta)
+        point = problem.at(w, b)
+        slope = self.slope(problem, theta, point.residual, w) + self.rate
+        free = point.residual.sum(axis=0) if problem.fit_intercept else np.zeros(len(b))
+        return point.loss, problem.gradient(point), slope, free
+
     def violations(self, state: State) -> tuple[float, float, Array]:
         """Return how far weights and scales are from stationarity relative to the strengths, and dF/dtheta."""
-        problem = self.at(state.theta)
-        point = problem.at(state.w, state.b)
-        weights = problem.certify(point, problem.gradient(point)).violation / self.alpha
-        slope = self.slope(problem, state.theta, point.residual, state.w) + self.rate
+        _, G, slope, free = self.gradients(state.theta, state.w, state.b)
+        weights = max(float(Laplace(self.alpha).violation(state.w, G).max(initial=0.0)), float(np.abs(free).max()))
         scales = np.where(state.theta > 0, np.abs(slope), np.maximum(-slope, 0.0))
-        return weights, float(scales.max(initial=0.0)) / self.rate, slope
+        return weights / self.alpha, float(scales.max(initial=0.0)) / self.rate, slope
 
     def restrict(self, centers: Array, features: Array) -> ScaledProblem:
         """Return the problem of some centres and features; everything else is zero in it."""
         basis = Kernel(self.basis.kernel, self.basis.centers[centers][:, features])
         return replace(self, X=self.X[:, features], basis=basis)
+
+    def used(self, w: Array) -> Array:
+        """Return the centres that have a weight."""
+        return np.flatnonzero(w[: self.shape[0]].any(axis=1))
 
     def rows(self, centers: Array) -> Array:
         """Return the rows of w that belong to some centres; a penalised intercept always stays."""
@@ -151,8 +173,7 @@ def warm_up(scaled: ScaledProblem, state: State, n_iter: int, journal: Journal) 
     """Run EM with the weights solved out of the M-step; zeros stay zeros, and small values are dropped."""
     journal.note("warm-up", state.objective)
     for _ in range(n_iter):
-        m = scaled.shape[0]
-        centers, features = np.flatnonzero(state.w[:m].any(axis=1)), np.flatnonzero(state.theta)
+        centers, features = scaled.used(state.w), np.flatnonzero(state.theta)
         if len(centers) == 0 or len(features) == 0 or journal.stopped:
             break
         part = scaled.restrict(centers, features)
@@ -170,32 +191,30 @@ def warm_up(scaled: ScaledProblem, state: State, n_iter: int, journal: Journal) 
 
 
 def _maximise(part: ScaledProblem, theta: Array, w: Array, b: Array) -> State:
-    """Take one EM step: the loss gives way to its bound, both priors to ridges (13)-(14), all touching here."""
+    """Take one EM step: the loss gives way to squares around v (12), both priors to ridges (13)-(14)."""
     problem = part.at(theta)
     here = problem.at(w, b)
-    bound = problem.curvature(here, bound=True)
+    _, residual = part.likelihood.evaluate(here.eta, part.y, None)
+    bound = float(part.likelihood.curvature(here.eta, part.y, None, bound=True).d.max())
+    latent = {"y": here.eta - residual / bound, "likelihood": Gaussian(1.0 / bound, len(b))}
     _, ridge = problem.prior.linearise(w, "l2")
     ridge = np.where(np.isfinite(ridge), ridge, 0.0)  # such a weight is zero and stays there
     delta, unit = part.rate / theta, float(theta.max())
     best: tuple[float, Array, Array, Array] = (np.inf, theta, w, b)
 
     def reduced(u: Array) -> tuple[float, Array]:
-        """Return Q after its minimisation over the weights; its slope needs no derivative of theirs."""
+        """Return Q after its minimisation over the weights (19); its slope needs no derivative of theirs."""
         nonlocal best
         t = unit * u
-        inner = part.at(t)
-        eta = inner.forward(w, b)
-        residual = here.residual + bound.apply(eta - here.eta)
-        point = Point(w, b, eta, here.loss, residual, here.penalty)
-        w_t, b_t = majorised_minimiser(inner, point, inner.design.adjoint(residual), bound=True)  # (19)
-        move = inner.forward(w_t, b_t) - here.eta
-        bent = bound.apply(move)
-        value = float(np.sum(move * (here.residual + 0.5 * bent)) + 0.5 * np.sum(ridge * w_t**2))
-        value += 0.5 * float(delta @ t**2)
-        slope = part.slope(inner, t, here.residual + bent, w_t) + delta * t
+        regression = replace(part.at(t), **latent)
+        point = regression.at(w, b)
+        gram = bound_gram(regression, point) if len(b) > 1 else None
+        w_t, b_t = majorised_minimiser(regression, point, regression.gradient(point), bound=True, gram=gram)
+        point = regression.at(w_t, b_t)
+        value = point.loss + 0.5 * float(np.sum(ridge * w_t**2) + delta @ t**2)
         if value < best[0]:
             best = value, t, w_t, b_t
-        return value, unit * slope
+        return value, unit * (part.slope(regression, t, point.residual, w_t) + delta * t)
 
     _bounded(reduced, theta / unit, [(0.0, None)] * len(theta), maxiter=_INNER)
     return part.state(*best[1:])
@@ -229,7 +248,7 @@ def polish(
     *,
     phase: str = "polish",
     tol: float = 1e-3,
-    ftol: float = 1e-9,
+    ftol: float = 1e-7,
     max_iter: int = 300,
 ) -> State:
     """Run L-BFGS-B over (w+, w-, theta, b): exact zeros at the bounds, and zeros may come back."""
@@ -242,14 +261,10 @@ def polish(
 
     def evaluate(x: Array) -> tuple[float, Array]:
         w, theta, b = read(x)
-        problem = scaled.at(theta)
-        point = problem.at(w, b)
+        loss, G, slope, free = scaled.gradients(theta, w, b)
         # w+ and w- are penalised one by one: at the optimum one of them is zero.
-        value = point.loss + scaled.alpha * float(x[: 2 * d].sum()) + scaled.rate * float(theta.sum())
-        G = problem.gradient(point).ravel()
-        slope = unit * (scaled.slope(problem, theta, point.residual, w) + scaled.rate)
-        free = point.residual.sum(axis=0) if problem.fit_intercept else np.zeros(q)
-        return value, np.concatenate([G + scaled.alpha, scaled.alpha - G, slope, free])
+        value = loss + scaled.alpha * float(x[: 2 * d].sum()) + scaled.rate * float(theta.sum())
+        return value, np.concatenate([G.ravel() + scaled.alpha, scaled.alpha - G.ravel(), unit * slope, free])
 
     def note(intermediate_result: Any) -> None:
         journal.note(phase, float(intermediate_result.fun))
@@ -296,6 +311,58 @@ def exact_weights(scaled: ScaledProblem, state: State, tol: float) -> State:
     return State(state.theta, solution.w, solution.b, solution.objective + scaled.rate * float(state.theta.sum()))
 
 
+def newton(scaled: ScaledProblem, state: State, *, tol: float, max_iter: int = 10) -> State:
+    """Run Newton's method over what is not zero, signs kept, with differences of gradients as Hessian.
+
+    Near the end few variables are left and this takes a handful of steps where L-BFGS-B would take hundreds. The state
+    comes back unchanged where that does not lead to ``tol``: an indefinite Hessian, or a sign that wants to change.
+    """
+    nonzero, active = state.w != 0, state.theta > 0
+    signs, k, p = np.sign(state.w[nonzero]), int(nonzero.sum()), int(active.sum())
+    # Of intercepts that only count up to a common shift, the last one stays.
+    q = len(state.b) - scaled.likelihood.shift_invariant if scaled.fit_intercept and not scaled.penalized else 0
+
+    def read(x: Array) -> tuple[Array, Array, Array]:
+        w, theta, b = np.zeros_like(state.w), np.zeros_like(state.theta), state.b.copy()
+        w[nonzero], theta[active] = x[:k], x[k : k + p]
+        b[:q] = x[k + p :]
+        return theta, w, b
+
+    def gradient(x: Array) -> Array:
+        _, G, slope, free = scaled.gradients(*read(x))
+        return np.concatenate([G[nonzero] + scaled.alpha * signs, slope[active], free[:q]])
+
+    x = np.concatenate([state.w[nonzero], state.theta[active], state.b[:q]])
+    if len(x) > _MOST_NEWTON:
+        return state
+    units = np.concatenate([np.full(k, scaled.alpha), np.full(p, scaled.rate), np.full(q, scaled.alpha)])
+    g = gradient(x)
+    for _ in range(max_iter):
+        step = _newton_step(gradient, x, g)
+        if step is None or np.any((x + step)[: k + p] * np.append(signs, np.ones(p)) <= 0):
+            break
+        trial = gradient(x + step)
+        if not np.abs(trial / units).max() < 0.5 * np.abs(g / units).max():
+            break
+        x, g = x + step, trial
+    if np.abs(g / units).max(initial=0.0) > tol:
+        return state
+    moved = scaled.state(*read(x))
+    return moved if moved.objective < state.objective else state
+
+
+def _newton_step(gradient: Callable[[Array], Array], x: Array, g: Array) -> Array | None:
+    H = np.empty((len(x), len(x)))
+    for i in range(len(x)):
+        shifted = x.copy()
+        shifted[i] += 1e-7 * (abs(x[i]) or 1.0)
+        H[i] = (gradient(shifted) - g) / (shifted[i] - x[i])
+    try:
+        return -linalg.cho_solve(linalg.cho_factor(0.5 * (H + H.T)), g)
+    except linalg.LinAlgError:
+        return None
+
+
 def finish(
     scaled: ScaledProblem, state: State, journal: Journal, *, tol: float, max_iter: int
 ) -> tuple[State, float, float, Status]:
@@ -311,12 +378,15 @@ def finish(
             break
         if journal.stopped:
             break
-        m = scaled.shape[0]
-        centers = np.flatnonzero(state.w[:m].any(axis=1))
-        features = np.flatnonzero((state.theta > 0) | (slope < -tol * scaled.rate))
+        entering = (state.theta == 0) & (slope < -tol * scaled.rate)
+        centers, features = scaled.used(state.w), np.flatnonzero((state.theta > 0) | entering)
         part, rows = scaled.restrict(centers, features), scaled.rows(centers)
         inner = State(state.theta[features], state.w[rows], state.b, state.objective)
-        moved = polish(part, inner, journal, phase="alternation", tol=0.1 * tol, ftol=0.0)
+        moved = inner if entering.any() else newton(part, inner, tol=tol)
+        if moved is inner:
+            rough = max(0.1 * tol, 1e-2 * max(weights, scales))  # the last digits are Newton's
+            moved = polish(part, inner, journal, phase="alternation", tol=rough, ftol=0.0)
+            moved = newton(part, moved, tol=tol)
         if moved is inner and state.objective >= before:
             status = Status.STALLED
             break
@@ -329,8 +399,8 @@ def search_scales(
     thetas: Iterable[Array],
     *,
     em_iter: int = 30,
-    tol: float = 1e-4,
-    max_iter: int = 50,
+    tol: float = 1e-6,
+    max_iter: int = 100,
     progress: Progress | None = None,
 ) -> ScaledSolution:
     """Return the best of the stationary points reached from each of the starting scales."""

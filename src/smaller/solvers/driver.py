@@ -46,20 +46,15 @@ class Run:
     history: tuple[float, ...]
 
     def solution(self, problem: Problem, solver: str, scale: float) -> Solution:
-        """Return the canonical solution."""
+        """Return the canonical solution; moving to it can only lower the objective, and the gap with it."""
         w, b = problem.canonical(self.point.w, self.point.b)
         certificate = self.certificate
+        objective = self.point.loss + problem.prior.penalty(w)
+        gap = certificate.gap
+        if gap is not None:
+            gap = max(gap - (certificate.objective - objective), 0.0)
         return Solution(
-            w,
-            b,
-            certificate.objective,
-            certificate.violation,
-            certificate.gap,
-            self.n_iter,
-            self.status,
-            solver,
-            scale,
-            self.history,
+            w, b, objective, certificate.violation, gap, self.n_iter, self.status, solver, scale, self.history
         )
 
 
@@ -105,7 +100,7 @@ def descend(
     steepest: float | None = None
     history: list[float] = []
     stalled, best = 0, (float("inf"), float("inf"))
-    iteration = 0
+    iteration, exact = 0, G is None
     if G is not None:
         point, iteration = stepper.advance(problem, point, G, Certificate(point.objective, math.inf, None), aim), 1
     while True:
@@ -119,18 +114,26 @@ def descend(
         if _separable(problem, point):
             status = Status.SEPARABLE
             break
-        if _met(certificate, aim, tol, steepest):
+        met = _met(certificate, aim, tol, steepest)
+        stalled = 0 if _better(certificate, best) else stalled + 1
+        if not exact and (met or stalled):
+            # Many small steps leave rounding behind in eta: nothing is claimed before it is formed anew.
+            point, exact = problem.at(point.w, point.b), True
+            continue
+        if met:
             status = Status.CONVERGED
             break
-        if iteration >= max_iter or (progress is not None and progress(iteration, certificate)):
+        if iteration >= max_iter:
             status = Status.MAX_ITER
             break
-        stalled = 0 if _better(certificate, best) else stalled + 1
+        if progress is not None and progress(iteration, certificate):
+            status = Status.STOPPED
+            break
         if stalled >= _PATIENCE:
             status = Status.STALLED
             break
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
-        point = stepper.advance(problem, point, G, certificate, aim)
+        point, exact = stepper.advance(problem, point, G, certificate, aim), False
         iteration += 1
     return Run(point, G, certificate, status, iteration, tuple(history))
 

@@ -152,6 +152,9 @@ def _solve_primal(
     else:
         chosen = columns if system.separable else columns * w.shape[1] + outputs
         H = gram[np.ix_(chosen, chosen)]
+    if problem.likelihood.shift_invariant and len(free):
+        # A common shift of the intercepts costs nothing, and no gradient points that way: any stiffness will do.
+        H[m:, m:] += np.trace(H[m:, m:]) / len(free) ** 2
     # Scaling by 1/sqrt(ridge), the papers' Upsilon, keeps the system well conditioned as weights die.
     s = 1.0 / np.sqrt(np.where(r > 0, r, 1.0))
     H *= s[:, None]

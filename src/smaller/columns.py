@@ -1,0 +1,262 @@
+"""How the columns of a table become features: numbers as they are, categories as indicators, gaps marked.
+
+Nothing here looks at the target, so it may be learnt from all rows; filling of gaps and scaling are learnt inside the
+folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from smaller.arrays import Array
+from smaller.tables import Table, TableError, unique_names
+
+__all__ = ["Column", "TableEncoder", "class_labels"]
+
+MAX_LEVELS = 200  # of a category
+MAX_CLASSES = 100
+MIN_CLASS_ROWS = 5  # so that every fold has one
+MIN_GAPS = 5  # missing values from which a gap gets its own feature
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column that is used: a number, or a category with its levels; ``gaps`` adds an indicator of missing values.
+
+    A category has one feature per level, of two levels only the second (unless values are missing).
+    """
+
+    name: str
+    levels: tuple[str, ...] = ()
+    gaps: bool = False
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features it becomes."""
+        if not self.levels:
+            return [self.name, *([f"{self.name} is missing"] if self.gaps else [])]
+        return [f"{self.name} = {level}" for level in self._shown]
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        return self.levels[1:] if len(self.levels) == 2 and not self.gaps else self.levels
+
+    def encode(self, values: Any) -> list[Array]:
+        """Return the features (n,) of the column's values."""
+        if self.levels:
+            text = _as_text(values)
+            return [(text == level).astype(np.float64) for level in self._shown]
+        if values.dtype.kind == "O":
+            example = next((value for value in values if value is not None), None)
+            if example is None:
+                values = np.full(len(values), np.nan)
+            else:
+                raise TableError(
+                    f"Column {self.name!r} must hold numbers, as in training, but it holds {example!r:.60}."
+                )
+        numbers = values.astype(np.float64)
+        if np.isinf(numbers).any():
+            raise TableError(f"Column {self.name!r} holds infinite numbers: correct them, or leave them empty.")
+        return [numbers, *([np.isnan(numbers).astype(np.float64)] if self.gaps else [])]
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """Turns tables with the columns of the training table into a feature matrix.
+
+    Parameters
+    ----------
+    target : str
+        Name of the target column.
+    columns : tuple of Column
+        The columns used, in order.
+    block_names : tuple of str
+        Names of the features of a sparse block.
+    """
+
+    target: str
+    columns: tuple[Column, ...]
+    block_names: tuple[str, ...] = ()
+
+    @classmethod
+    def learn(
+        cls, table: Table, target: str, *, drop: Sequence[str] = (), missing: str = "fill"
+    ) -> tuple[TableEncoder, list[str]]:
+        """Decide what becomes of every column.
+
+        Parameters
+        ----------
+        table : Table
+            Training table.
+        target : str
+            Target column.
+        drop : sequence of str
+            Columns to leave out.
+        missing : {"fill", "refuse"}
+            Whether gaps are filled later or are an error.
+
+        Returns
+        -------
+        encoder : TableEncoder
+            What was decided.
+        notes : list of str
+            What the user should know about it.
+        """
+        _check_names(table, target, drop)
+        for name, reason in table.refused.items():
+            if name not in drop:
+                raise TableError(reason)
+        columns, notes = [], []
+        for name, values in table.columns.items():
+            if name == target or name in drop:
+                continue
+            if missing == "refuse" and _missing(values).any():
+                raise TableError(
+                    f"Column {name!r} has {int(_missing(values).sum())} missing values: fill them, --drop the column, "
+                    "or allow filling with --missing fill."
+                )
+            column, note = _decide(name, values)
+            columns += [column] if column else []
+            notes += [note] if note else []
+        if not columns and not table.block_names:
+            raise TableError("No column is left to learn from: every other one is dropped, constant or an identifier.")
+        return cls(target, tuple(columns), tuple(table.block_names)), notes
+
+    @property
+    def features(self) -> list[str]:
+        """Unique names of the features."""
+        made = [feature for column in self.columns for feature in column.features]
+        return unique_names([*made, *self.block_names])
+
+    def transform(self, table: Table) -> Any:
+        """Return the features: float64 (n, p) with NaN for gaps, or a sparse array."""
+        lacking = [column.name for column in self.columns if column.name not in table.columns]
+        if lacking:
+            more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+            raise TableError(
+                f"The table lacks the column {', '.join(map(repr, lacking[:3]))}{more} of the training table."
+            )
+        X = np.empty((table.n_rows, sum(len(column.features) for column in self.columns)), order="F")
+        position = 0
+        for column in self.columns:
+            for feature in column.encode(table.columns[column.name]):
+                X[:, position] = feature
+                position += 1
+        if not self.block_names:
+            return X
+        block = _fitted_width(table.block, len(self.block_names))
+        return sparse.hstack([sparse.csr_array(X), block], format="csr") if X.shape[1] else block
+
+    def unknown_levels(self, table: Table) -> list[str]:
+        """Return a note for every category that holds values never seen in training."""
+        notes = []
+        for column in self.columns:
+            if column.levels and column.name in table.columns:
+                text = _as_text(table.columns[column.name])
+                unknown = ~np.isin(text.astype(str), np.asarray(column.levels)) & (text != "")
+                if unknown.any():
+                    notes.append(f"Column {column.name!r} has {int(unknown.sum())} values not seen in training.")
+        return notes
+
+
+def class_labels(table: Table, target: str) -> tuple[Array, Array]:
+    """Return the labels of the rows that have one, and which rows those are.
+
+    Whole numbers stay numbers, everything else is text.
+
+    Raises
+    ------
+    TableError
+        If the column cannot be the target of a classification.
+    """
+    values = table.columns[target]
+    rows = np.flatnonzero(~_missing(values))
+    if len(rows) == 0:
+        raise TableError(f"The target {target!r} has no values at all.")
+    values = values[rows]
+    if values.dtype.kind == "f":
+        if (values != np.round(values)).any() or np.abs(values).max() > 2**53:
+            raise TableError(
+                f"The target {target!r} holds fractional numbers, but classes are learnt here: group the values first."
+            )
+        values = values.astype(np.int64)
+    elif values.dtype.kind == "O":
+        values = np.asarray([str(value) for value in values])
+    classes, counts = np.unique(values, return_counts=True)
+    if len(classes) < 2:
+        raise TableError(f"The target {target!r} has only one class, {classes.tolist()[0]!r:.60}: two are needed.")
+    if len(classes) > MAX_CLASSES:
+        raise TableError(f"The target {target!r} has {len(classes)} different values, too many for classes.")
+    if counts.min() < MIN_CLASS_ROWS:
+        rare, least = classes.tolist()[int(counts.argmin())], int(counts.min())
+        raise TableError(
+            f"Class {rare!r:.60} has {least} row{'s' * (least > 1)}, at least {MIN_CLASS_ROWS} are needed for "
+            "cross-validation: merge it with another class or remove its rows."
+        )
+    return values, rows
+
+
+def _check_names(table: Table, target: str, drop: Sequence[str]) -> None:
+    for name in (target, *drop):
+        if name not in table.columns and not (name in drop and name in table.refused):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, table.columns, n=3, cutoff=0.5) or list(table.columns)[:5]
+            raise TableError(f"The table has no column {name!r:.80}; did you mean {' or '.join(map(repr, near))}?")
+
+
+def _decide(name: str, values: Any) -> tuple[Column | None, str | None]:
+    """Return what a column becomes (None: left out) and what to tell the user."""
+    gaps = int(_missing(values).sum())
+    if gaps == len(values):
+        return None, f"Column {name!r} is empty and was left out."
+    share = f"Column {name!r}: {gaps} missing values ({100 * gaps / len(values):.0f}%) " if gaps else None
+    if values.dtype.kind != "O":
+        finite = values[~_missing(values)]
+        if finite.min() == finite.max() and gaps < MIN_GAPS:
+            return None, f"Column {name!r} is constant and was left out."
+        indicator = gaps >= MIN_GAPS
+        action = "are filled with the median" + (" and marked by a feature of their own." if indicator else ".")
+        return Column(name, gaps=indicator), share and share + action
+    levels = sorted({str(value) for value in values if value is not None})
+    if len(levels) > 20 and len(levels) > 0.5 * (len(values) - gaps):
+        return None, f"Column {name!r} has {len(levels)} different texts, looks like an identifier and was left out."
+    if len(levels) > MAX_LEVELS:
+        raise TableError(
+            f"Column {name!r} has {len(levels)} different texts, more than {MAX_LEVELS}: group them, or --drop it."
+        )
+    if len(levels) == 1 and gaps < MIN_GAPS:
+        return None, f"Column {name!r} is constant and was left out."
+    return Column(name, tuple(levels), gaps > 0), share and share + "belong to no level."
+
+
+def _missing(values: Any) -> Array:
+    if values.dtype.kind == "O":
+        return np.fromiter((value is None for value in values), dtype=bool, count=len(values))
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+
+
+def _as_text(values: Any) -> Array:
+    """Return values as an object array of text; missing ones are empty."""
+    if values.dtype.kind == "O":
+        return np.asarray(["" if value is None else str(value) for value in values], dtype=object)
+    return np.asarray(["" if value != value else _number_text(value) for value in values.tolist()], dtype=object)
+
+
+def _number_text(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(value)
+
+
+def _fitted_width(block: Any, width: int) -> Any:
+    """Return a sparse block with the training table's number of columns; later columns were never seen."""
+    if block is None:
+        raise TableError("The model was learnt from an svmlight file: predict from one too.")
+    if block.shape[1] >= width:
+        return block[:, :width]
+    block = sparse.csr_array(block)
+    return sparse.csr_array((block.data, block.indices, block.indptr), shape=(block.shape[0], width))
