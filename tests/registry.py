@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from smaller import RMLR, SMLR
+from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.kernel_logistic import IVM, KLR
 
 ALL_ESTIMATORS: list[Any] = [
@@ -22,6 +23,9 @@ ALL_ESTIMATORS: list[Any] = [
     RMLR(kernel="poly", degree=2, coding="reference"),
     KLR(),
     IVM(),
+    SparseRegressor(),
+    SparseProbit(),
+    SparseProbit(kernel="rbf"),
 ]
 
 

@@ -89,7 +89,7 @@ class _Grid:
         self.stepper = ALL_SOLVERS[self.solver]()
 
     def alpha(self, k: int) -> float:
-        return self.largest * _COARSE ** (k / _FINE)
+        return self.largest * math.pow(_COARSE, k / _FINE)
 
     def at(self, k: int, start: _Solved | None, *, loose: bool = False) -> _Solved:
         """Solve at position ``k``, going on from ``start``."""

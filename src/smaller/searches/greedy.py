@@ -157,10 +157,11 @@ def _judge(state: _Greedy, certificate: Certificate, slopes: Array, aim: float) 
     """Say how the scheme ended, or None if it goes on."""
     if state.n_active and certificate.gap is not None and certificate.gap <= aim:
         return Status.CONVERGED
-    if np.abs(slopes).max(initial=0.0) > _SMALL * state.alpha or not state.banned.any():
-        return None if slopes.any() else Status.NO_FIXED_POINT
-    at_kink = state.n_active and certificate.violation <= _KINK * state.alpha
-    return Status.KINK if at_kink else Status.NO_FIXED_POINT
+    if not state.n_active:  # from here only a weight that was not left out can start anew
+        return None if slopes[state.slope > 0].any() else Status.NO_FIXED_POINT
+    if np.abs(slopes).max() > _SMALL * state.alpha or not state.banned.any():
+        return None
+    return Status.KINK if certificate.violation <= _KINK * state.alpha else Status.NO_FIXED_POINT
 
 
 def _round(state: _Greedy, slopes: Array) -> bool:
@@ -174,8 +175,8 @@ def _round(state: _Greedy, slopes: Array) -> bool:
     for _ in range(10 * state.w.size):
         active = (state.w != 0) | (state.slope == 0)
         slopes = np.where(active, state.effective(state.gradient()), 0.0)
-        j, k = np.unravel_index(int(np.abs(slopes).argmax()), slopes.shape)
-        if abs(slopes[j, k]) <= settled or not state.update(int(j), int(k), float(slopes[j, k])):
+        j, k = divmod(int(np.abs(slopes).argmax()), slopes.shape[1])
+        if abs(slopes[j, k]) <= settled or not state.update(j, k, float(slopes[j, k])):
             return True
     return True
 

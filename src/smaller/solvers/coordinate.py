@@ -23,7 +23,7 @@ import numpy as np
 from scipy import linalg
 
 import smaller._core as _core
-from smaller.arrays import Array, solve_symmetric
+from smaller.arrays import Array
 from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
@@ -247,24 +247,16 @@ class _Local:
         """Minimise the model with an explicit Hessian; returns (new w, step in eta, in b)."""
         ws, problem = self.ws, self.problem
         w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
-        m, q = len(w), point.eta.shape[1]
-        H = snapshot.between(ws.columns, ws.outputs)
-        db = np.zeros(q)
-        gradient = g.copy()
-        if problem.fit_intercept:  # minimise the intercepts out of the model
-            gb = point.residual.sum(axis=0)
-            across = solve_symmetric(H[m:, m:], np.column_stack([H[m:, :m], gb]))
-            gradient -= H[:m, m:] @ across[:, m]
-            H = np.ascontiguousarray(H[:m, :m] - H[:m, m:] @ across[:, :m])
+        q = point.eta.shape[1]
+        model = snapshot.reduced(ws.columns, ws.outputs)
+        gb = point.residual.sum(axis=0) if problem.fit_intercept else np.zeros(0)
         new = w.copy()
-        _minimise_quadratic(H, gradient, ws.slope, ws.ridge, new, tol)
+        _minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
         change = np.zeros((self.design.shape[1], q))
         change[self.index, ws.outputs] = new - w
         delta = self.design.forward(change)
-        if problem.fit_intercept:
-            db = -(across[:, :m] @ (new - w)) - across[:, m]
-            delta += db
-        return new, delta, db
+        db = model.intercepts(new - w, gb) if problem.fit_intercept else np.zeros(q)
+        return new, delta + db, db
 
     def search(self, point: Point, new: Array, delta: Array, db: Array) -> tuple[Point, float] | None:
         """Line search towards the model's minimiser."""

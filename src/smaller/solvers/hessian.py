@@ -6,18 +6,36 @@ gradient and a line search, so a stale or sampled Hessian costs iterations, neve
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from smaller.arrays import Array
+from smaller.arrays import Array, solve_symmetric
 from smaller.designs import Csc, Design
 from smaller.problem import Point, Problem
 
-__all__ = ["Snapshot", "gram_price"]
+__all__ = ["Reduced", "Snapshot", "gram_price"]
 
 _SAMPLE_ROWS = 30  # rows per coordinate in a sampled Hessian
 _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A Hessian out of which the intercepts have been minimised: they answer every step at once."""
+
+    H: Array  # (m, m)
+    across: Array  # (q, m) between intercepts and weights; no rows without intercepts
+    inverse: Array  # (q, q) of the intercepts' own block
+
+    def gradient(self, g: Array, gb: Array) -> Array:
+        """Return the gradient in the weights once the intercepts have moved to their best place."""
+        return g - (self.inverse @ gb) @ self.across
+
+    def intercepts(self, step: Array, gb: Array) -> Array:
+        """Return the intercepts' move that belongs to a step of the weights."""
+        return -(self.inverse @ (gb + self.across @ step))
 
 
 class Snapshot:
@@ -43,6 +61,7 @@ class Snapshot:
         self._columns, self._outputs = np.full(free, d), np.arange(free)
         self._position = np.full(d * q, -1)
         self._H = np.zeros((0, 0))
+        self._last: tuple[Array, Array, Reduced] | None = None
 
     def exact_at(self, point: Point) -> bool:
         """Whether this is the true Hessian of ``point``."""
@@ -53,16 +72,27 @@ class Snapshot:
         more = 4 if self._eta is point.eta else 1
         return Snapshot(problem, point, len(self._columns), damping, more * self._count)
 
-    def between(self, columns: Array, outputs: Array) -> Array:
-        """Return the Hessian of some coordinates followed by the intercepts."""
+    def reduced(self, columns: Array, outputs: Array) -> Reduced:
+        """Return the Hessian of some coordinates; the last answer is kept, since a working set asks several times."""
+        if self._last is None or self._last[0] is not columns or self._last[1] is not outputs:
+            self._last = (columns, outputs, self._reduce(columns, outputs))
+        return self._last[2]
+
+    def _reduce(self, columns: Array, outputs: Array) -> Reduced:
         flat = columns * self._curvature.d.shape[1] + outputs
         new = np.flatnonzero(self._position[flat] < 0)
         if len(new):
             size = len(self._columns)
             self._position[flat[new]] = np.arange(size, size + len(new))
             self._extend(columns[new], outputs[new])
-        index = np.append(self._position[flat], self._free)
-        return self._H[np.ix_(index, index)]
+        index, free = self._position[flat], self._free
+        H = self._H[np.ix_(index, index)]
+        across = self._H[np.ix_(free, index)]
+        inverse = np.zeros((len(free), len(free)))
+        if len(free):
+            inverse = solve_symmetric(self._H[np.ix_(free, free)], np.eye(len(free)))
+            H -= across.T @ (inverse @ across)
+        return Reduced(H, across, inverse)
 
     def _extend(self, columns: Array, outputs: Array) -> None:
         old, new = (self._columns, self._outputs), (columns, outputs)
