@@ -37,7 +37,8 @@ for _ in range(int(sys.argv[4])):
     model.fit(data["X"], data["y"])
     times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
 wall, cpu = np.min(times, axis=0)
-print(json.dumps({"wall": wall, "cpu": cpu, "kept": len(model.relevance_), "out": model.predict(data["X_test"]).tolist()}))
+out = model.predict(data["X_test"]).tolist()
+print(json.dumps({"wall": wall, "cpu": cpu, "kept": len(model.relevance_), "out": out}))
 """
 
 

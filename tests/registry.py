@@ -11,6 +11,7 @@ from typing import Any
 from smaller import RMLR, SMLR
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.kernel_logistic import IVM, KLR
+from smaller.estimators.sbmlr import SBMLR
 
 ALL_ESTIMATORS: list[Any] = [
     SMLR(),
@@ -26,6 +27,7 @@ ALL_ESTIMATORS: list[Any] = [
     SparseRegressor(),
     SparseProbit(),
     SparseProbit(kernel="rbf"),
+    SBMLR(),
 ]
 
 

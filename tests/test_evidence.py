@@ -182,9 +182,16 @@ def test_the_greedy_objective_is_certified_by_its_gap() -> None:
 
 
 @SEARCHES
-def test_a_budget_is_kept_and_said(search: Any) -> None:
+def test_a_callback_can_stop_the_search(search: Any) -> None:
     X, labels = drawn(0, 3)
     found = search(problem(X, labels), tol=1e-12, progress=lambda iteration, certificate: True)
+    assert found.solution.status is Status.STOPPED
+    assert not found.solution.converged
+
+
+def test_the_greedy_budget_is_kept_and_said() -> None:
+    X, labels = drawn(0, 3)
+    found = find_greedily(problem(X, labels), tol=1e-12, max_iter=1)
     assert found.solution.status is Status.MAX_ITER
     assert not found.solution.converged
 

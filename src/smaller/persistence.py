@@ -56,12 +56,13 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.estimators.stability": ("StabilitySelection",),
     "smaller.estimators.regularization_path": ("RegularizationPath",),
     "smaller.searches.forward": ("ImportPath",),
+    "smaller.searches.scales": ("ScaledSolution",),
     "smaller.problem": ("Solution", "Status"),
     "smaller.likelihoods": ("Multinomial", "Probit", "Gaussian"),
     "smaller.bases": ("Linear", "Kernel", "Whitened"),
     "smaller.kernels": ("RBF", "Polynomial", "Linear", "Precomputed"),
     "smaller.columns": ("Column", "TableEncoder"),
-    "smaller.study": ("TableModel",),
+    "smaller.study.answer": ("TableModel",),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer"),
     "sklearn.impute": ("SimpleImputer",),
@@ -229,6 +230,8 @@ class _Writer:
             return _text(value)
         if isinstance(value, enum.Enum):
             return {"enum": [_type_name(type(value), field), value.name]}
+        if isinstance(value, np.dtype) and value.name in _SCALARS:
+            return {"dtype": value.name}
         if isinstance(value, np.generic):
             return {"scalar": [_scalar_name(value, field), self.encode(value.item(), field, depth + 1)]}
         if isinstance(value, np.ndarray):

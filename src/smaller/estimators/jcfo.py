@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from smaller.arrays import Array, log_normal_cdf, log_partition
+from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.bases import Kernel as KernelBasis
 from smaller.designs import as_design
@@ -263,26 +263,6 @@ class JCFO(KernelOrLinearClassifier):
         solution = solve(problem.with_prior(Laplace(min(strength, 0.5 * largest) or 1.0)), tol=1e-4)
         kept = np.flatnonzero(solution.w.any(axis=1))
         return kept if len(kept) else np.arange(data.X.shape[1])
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return class probabilities (n, n_classes), in the order of ``classes_``."""
-        eta = self._outputs(X)
-        P = self._likelihood.predict(eta)
-        return P / P.sum(axis=1, keepdims=True)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of the class probabilities, finite wherever the linear predictor is."""
-        if isinstance(self._likelihood, Multinomial):
-            return super().predict_log_proba(X)
-        eta = self._outputs(X)
-        if eta.shape[1] == 1:
-            return log_normal_cdf(np.hstack([-eta, eta]))
-        logs = log_normal_cdf(eta)
-        return logs - log_partition(logs, pinned=False)[0][:, None]
-
-    def _outputs(self, X: Any) -> Array:
-        eta = self.decision_function(X)
-        return eta[:, None] if eta.ndim == 1 else eta
 
     def _store(self, data: TrainingData, fitted: Fitted) -> None:
         super()._store(data, fitted)

@@ -149,11 +149,11 @@ def find_strength(
         best = above if best is None or above.log_f > best.log_f else best
         entry = entry or above if above.above else None
         if grid.stopped:
-            return _fit(grid, above, Status.MAX_ITER)
+            return _fit(grid, above, Status.STOPPED)
         if below is not None and entry is not None:
             above, below = _between(grid, above, below)
             if grid.stopped:
-                return _fit(grid, above, Status.MAX_ITER)
+                return _fit(grid, above, Status.STOPPED)
             # Below a large jump the iteration (5) would leap past the strengths with f > 1, and from there collapse.
             if below.alpha / math.exp(below.log_f) <= entry.alpha:
                 return _fit(grid, above, _status(above))

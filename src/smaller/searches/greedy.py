@@ -141,9 +141,10 @@ def find_greedily(
         history.append(certificate.objective)
         slopes = np.where(state.banned, 0.0, state.effective(G))
         status = _judge(state, certificate, slopes, tol * scale)
-        exhausted = state.n_updates >= max_iter * state.w.size
-        if status is None and (exhausted or (progress is not None and progress(len(history) - 1, certificate))):
+        if status is None and state.n_updates >= max_iter * state.w.size:
             status = Status.MAX_ITER
+        if status is None and progress is not None and progress(len(history) - 1, certificate):
+            status = Status.STOPPED
         if status is None and not _round(state, slopes):
             status = Status.STALLED if state.n_active else Status.NO_FIXED_POINT
     if status is Status.NO_FIXED_POINT and (fallback == "null" or not state.n_active):

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
-from smaller.problem import Problem, Solution, Status
+from smaller.problem import Point, Problem, Solution, Status
 from smaller.solvers import ALL_SOLVERS, choose
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, descend
@@ -80,18 +80,30 @@ def trace_path(
     scale = max(null.loss, 1e-300)
     name = choose(problem) if method == "auto" else method
     stepper = ALL_SOLVERS[name]()
-    point, G, previous = null, None, math.inf
-    path = []
+    point, earlier, G, previous = null, null, None, math.inf
+    path: list[PathPoint] = []
     for alpha in alphas:
         scaled = problem.with_prior(prior.times(float(alpha)))
         if isinstance(stepper, Coordinate):
             # |G_j| changes by at most about previous - alpha: whatever may then reach the slope is let in.
             stepper.lookahead = min(max(previous / alpha - 1.0, 0.0), 1.0) if math.isfinite(previous) else 0.0
-        point = replace(point, penalty=scaled.prior.penalty(point.w))
-        run = descend(scaled, stepper, point, G, scale=scale, tol=tol, max_iter=max_iter, progress=progress)
-        point, G, previous = run.point, run.G, float(alpha)
+        start = replace(point, penalty=scaled.prior.penalty(point.w))
+        if isinstance(stepper, Coordinate) and len(path) > 1:
+            start = _predict(scaled, start, earlier, math.log(previous / alpha) / math.log(path[-2].alpha / previous))
+        run = descend(scaled, stepper, start, G, scale=scale, tol=tol, max_iter=max_iter, progress=progress)
+        earlier, point, G, previous = point, run.point, run.G, float(alpha)
         path.append(_keep(float(alpha), point.loss, run.solution(scaled, name, scale)))
     return path
+
+
+def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Point:
+    """Extrapolate the last two solutions linearly in log alpha, if that is a better start than the last one."""
+    w, b, eta = (
+        now + ratio * (now - then)
+        for now, then in ((point.w, earlier.w), (point.b, earlier.b), (point.eta, earlier.eta))
+    )
+    guess = problem.at(w, b, eta)
+    return guess if guess.objective < point.objective else point
 
 
 def _keep(alpha: float, loss: float, solution: Solution) -> PathPoint:

@@ -44,9 +44,10 @@ __all__ = [
 
 _START_RIDGE = 1e-4  # of the first weights, relative to the columns' mean square
 _INNER = 8  # L-BFGS-B iterations in one M-step: any decrease will do
+_INNER_TOL = 1e-4  # and its relative tolerance
 _PRUNE = 1e-4  # of the largest weight or scale: smaller ones are dropped during EM
 _MAY_RISE = 1e-6  # relative rise of F that pruning may cost
-_EM_TOL = 1e-5  # relative decrease of F below which EM hands over
+_EM_TOL = 1e-3  # relative decrease of F below which EM hands over
 _MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
 _MEMORY = 20  # pairs that L-BFGS-B keeps
 
@@ -216,7 +217,7 @@ def _maximise(part: ScaledProblem, theta: Array, w: Array, b: Array) -> State:
             best = value, t, w_t, b_t
         return value, unit * (part.slope(regression, t, point.residual, w_t) + delta * t)
 
-    _bounded(reduced, theta / unit, [(0.0, None)] * len(theta), maxiter=_INNER)
+    _bounded(reduced, theta / unit, [(0.0, None)] * len(theta), maxiter=_INNER, ftol=_INNER_TOL)
     return part.state(*best[1:])
 
 

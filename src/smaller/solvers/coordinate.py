@@ -80,11 +80,12 @@ class Coordinate:
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""
         ws, complete = _choose(problem, point, G, self.lookahead)
-        self.lookahead = 0.0
         if len(ws.columns) == 0:
             return point
         local = _Local(problem, ws)
-        g = G[ws.columns, ws.outputs]
+        # On a path G belongs to the last solution, good enough for the choice, and the point may be a prediction.
+        g = G[ws.columns, ws.outputs] if self.lookahead == 0.0 else local.gradient(point)
+        self.lookahead = 0.0
         violation = ws.worst(point, g)
         target = 0.1 * violation
         if complete:  # no violator was left out: go all the way, to a gap of about violation * |w|_1

@@ -61,6 +61,7 @@ class Snapshot:
         self._columns, self._outputs = np.full(free, d), np.arange(free)
         self._position = np.full(d * q, -1)
         self._H = np.zeros((0, 0))
+        self._uses = 0
         self._last: tuple[Array, Array, Reduced] | None = None
 
     def exact_at(self, point: Point) -> bool:
@@ -68,12 +69,13 @@ class Snapshot:
         return self._eta is point.eta and self._scale == 1.0
 
     def renewed(self, problem: Problem, point: Point, damping: float) -> Snapshot:
-        """Return the Hessian at ``point``; from more rows if it was taken right there already."""
-        more = 4 if self._eta is point.eta else 1
-        return Snapshot(problem, point, len(self._columns), damping, more * self._count)
+        """Return the Hessian at ``point``, from twice the rows if this one was of little use."""
+        rows = max(self._count, _sampled_rows(problem.design.shape[0], len(self._columns)))
+        return Snapshot(problem, point, len(self._columns), damping, rows if self._uses > 2 else 2 * rows)
 
     def reduced(self, columns: Array, outputs: Array) -> Reduced:
         """Return the Hessian of some coordinates; the last answer is kept, since a working set asks several times."""
+        self._uses += 1
         if self._last is None or self._last[0] is not columns or self._last[1] is not outputs:
             self._last = (columns, outputs, self._reduce(columns, outputs))
         return self._last[2]

@@ -1,0 +1,41 @@
+"""What this installation has."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from smaller.study.models import available_models
+
+__all__ = ["diagnose"]
+
+
+def diagnose() -> dict[str, Any]:
+    """Return versions, linear-algebra libraries, threads, models and GPU as plain values."""
+    facts: dict[str, Any] = {"python": platform.python_version(), "system": platform.platform()}
+    for name in ("smaller", "numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "pandas", "torch"):
+        try:
+            facts[name] = version(name)
+        except PackageNotFoundError:
+            facts[name] = "not installed"
+    from threadpoolctl import threadpool_info
+
+    facts["linear algebra"] = sorted(
+        {f"{part['internal_api']} {part['version']} ({part['num_threads']} threads)" for part in threadpool_info()}
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    facts["cores"] = cores
+    facts["models"] = available_models()
+    facts["gpu"] = _gpu()
+    return facts
+
+
+def _gpu() -> str:
+    try:
+        torch: Any = import_module("torch")
+    except ImportError:
+        return "not looked for: torch is not installed"
+    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "none"
