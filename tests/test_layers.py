@@ -109,7 +109,7 @@ def outside(room: str, top: str, lazy: bool) -> str | None:
         return None
     if level < SCIKIT_LEARN_FROM:
         return "scikit-learn enters at layer 6, and nothing but numerical packages before"
-    return None if top in ("sklearn", "joblib") or lazy else "an optional package is imported where it is used"
+    return None if top == "sklearn" or lazy else "an optional package is imported where it is used"
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if name])

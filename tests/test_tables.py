@@ -135,7 +135,7 @@ def test_numbers_where_training_had_text_match_by_their_text() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"z": np.array([1.0])}, "lacks a column"),
+        ({"z": np.array([1.0])}, "lacks the column"),
         ({"v": np.array(["text"], dtype=object)}, "must hold numbers"),
         ({"v": np.array([np.inf])}, "infinite"),
     ],

@@ -106,6 +106,10 @@ class Experiment:
     prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     seeds: int = 5
 
+    @property
+    def n_rows(self) -> int:
+        return int(datasets.load(self.data).data.shape[0])
+
     def tasks(self, seed: int) -> Iterator[tuple[Task, NDArray[Any]]]:
         """Tasks of one seed, each with the labels of its test part."""
         data = datasets.load(self.data)
@@ -275,7 +279,7 @@ def selected(paper: Paper, table: Table | Listing, names: Sequence[str]) -> bool
 def run(units: Sequence[Unit], jobs: int) -> Iterator[Unit]:
     """Run units, storing each result as soon as it is there; yields every unit when it is done."""
     # long ones first, so that two workers end together
-    order = sorted(units, key=lambda unit: -len(unit.rows) * datasets.load(unit.experiment.data).data.shape[0])
+    order = sorted(units, key=lambda unit: -len(unit.rows) * unit.experiment.n_rows)
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(run_unit)(unit) for unit in order)
 
 

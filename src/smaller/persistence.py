@@ -416,6 +416,7 @@ class _Reader:
 
     def _readers(self) -> dict[str, Any]:
         return {
+            "dtype": lambda content, field, depth: np.dtype(_SCALARS[content]),
             "float": self._float, "scalar": self._scalar, "array": self._array, "strings": self._strings,
             "sparse": self._sparse, "enum": self._enum, "dict": self._dict,
             "list": lambda content, field, depth: [self.decode(item, field, depth) for item in _listed(content)],

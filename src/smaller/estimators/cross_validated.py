@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import delayed
 from scipy import sparse
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
-from sklearn.utils.parallel import Parallel
+from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array, log_partition
 from smaller.bases import Basis

@@ -198,9 +198,7 @@ class JCFO(KernelOrLinearClassifier):
         chosen = _balanced_centers(_rows(data.X)[rows], data.codes[rows], count, how, rng)
         return basis.take(chosen), rows[chosen]
 
-    def _search(
-        self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None, **search: Any
-    ) -> Fitted:
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         assert isinstance(basis, KernelBasis)
         likelihood = self._chosen_likelihood(len(data.classes))
         X = _rows(data.X)

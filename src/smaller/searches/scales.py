@@ -334,7 +334,7 @@ def newton(scaled: ScaledProblem, state: State, *, tol: float, max_iter: int = 1
         return np.concatenate([G[nonzero] + scaled.alpha * signs, slope[active], free[:q]])
 
     x = np.concatenate([state.w[nonzero], state.theta[active], state.b[:q]])
-    if len(x) > _MOST_NEWTON:
+    if not 0 < len(x) <= _MOST_NEWTON:
         return state
     units = np.concatenate([np.full(k, scaled.alpha), np.full(p, scaled.rate), np.full(q, scaled.alpha)])
     g = gradient(x)

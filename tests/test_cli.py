@@ -1,0 +1,336 @@
+"""The command line: what it prints and writes, and that every broken input gives one sentence and writes nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pa = pytest.importorskip("pyarrow")
+from pyarrow import feather, parquet  # noqa: E402
+
+from smaller import SMLR  # noqa: E402
+from smaller.cli import main  # noqa: E402
+from smaller.persistence import load, save  # noqa: E402
+
+ROWS = 60
+NAMES = ["plain", 'q"uote', "<script>alert(1)</script>", "ümlaut 😀", "plain", "colour", "gaps", "kind"]
+Run = Callable[..., tuple[int, str, str]]
+
+
+def odd_table(folder: Path) -> Path:
+    """Write a table with categories, gaps, and names that are quoted, hostile, foreign and repeated."""
+    rng = np.random.default_rng(0)
+    v = rng.normal(size=(ROWS, 5))
+    with (folder / "odd.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(NAMES)
+        for i, row in enumerate(v):
+            kind = "yes" if row[0] - row[2] + 0.3 * rng.normal() > 0 else "<b>no</b>"
+            gap = "" if i % 6 == 0 else f"{row[4]:.4f}"
+            writer.writerow([*(f"{x:.4f}" for x in row[:4]), f"{row[3] ** 2:.4f}", "rgb"[i % 3], gap, kind])
+    return folder / "odd.csv"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs the command line in this process."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["smaller", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return int(stopped.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the odd table and the results of `smaller fit` on it."""
+    folder = tmp_path_factory.mktemp("fitted")
+    table, old = odd_table(folder), sys.argv
+    sys.argv = ["smaller", "fit", str(table), "-t", "kind", "--out", str(folder / "out"), "-q"]
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            main()
+    finally:
+        sys.argv = old
+    assert stopped.value.code == 0
+    return folder
+
+
+def test_fit_writes_four_files_and_the_report_escapes_every_name(fitted: Path) -> None:
+    out = fitted / "out"
+    assert sorted(path.name for path in out.iterdir()) == [
+        "features.csv",
+        "model.smaller",
+        "report.html",
+        "report.json",
+    ]
+    page = (out / "report.html").read_text("utf-8")
+    assert "<script>alert" not in page
+    assert "<b>no</b>" not in page
+    facts = json.loads((out / "report.json").read_text())
+    assert facts["settings"]["target"] == "kind"
+    assert 0.0 <= facts["performance"]["error"] < 0.4
+    used = [row["name"] for row in facts["chosen"]["features"]]
+    assert {"plain", "<script>alert(1)</script>"} <= set(used)
+    with (out / "features.csv").open(newline="", encoding="utf-8") as file:
+        assert {row["feature"] for row in csv.DictReader(file)} == set(used)
+
+
+def test_predict_gives_what_the_model_gives(fitted: Path, run: Run) -> None:
+    code, out, _ = run("predict", fitted / "out" / "model.smaller", fitted / "odd.csv")
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    from smaller.tables import read_table
+
+    model = load(fitted / "out" / "model.smaller")
+    proba = model.predict_proba(read_table(fitted / "odd.csv"))
+    assert [float(row["p(yes)"]) for row in rows] == proba[:, 1].tolist()
+    assert [row["label"] for row in rows] == model.classes[proba.argmax(axis=1)].tolist()
+
+
+def test_predict_can_reject_and_use_new_priors(fitted: Path, run: Run) -> None:
+    model, table = fitted / "out" / "model.smaller", fitted / "odd.csv"
+    _, out, _ = run("predict", model, table, "--reject", "0.05", "--json")
+    assert any(row["label"] is None for row in json.loads(out))
+    assert all((row["label"] is None) == (row["risk"] > 0.05) for row in json.loads(out))
+    _, out, _ = run("predict", model, table, "--priors", "yes=1,<b>no</b>=0")
+    assert {row["label"] for row in csv.DictReader(io.StringIO(out))} == {"yes"}
+
+
+def test_inspect_path_compare_and_doctor(fitted: Path, run: Run) -> None:
+    code, out, _ = run("inspect", fitted / "out" / "model.smaller", "--json")
+    assert code == 0
+    assert json.loads(out)["classes"] == ["<b>no</b>", "yes"]
+    code, out, _ = run("path", fitted / "odd.csv", "-t", "kind", "--alphas", "5")
+    assert code == 0
+    assert len({row["alpha"] for row in csv.DictReader(io.StringIO(out))}) == 5
+    code, out, _ = run("doctor", "--json")
+    assert code == 0
+    assert "smlr" in json.loads(out)["models"]
+
+
+def test_json_goes_to_standard_output_alone(fitted: Path, run: Run, tmp_path: Path) -> None:
+    code, out, err = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o", "--json", "--rule", "min")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["settings"]["rule"] == "min"
+
+
+def test_a_seed_gives_the_same_files(fitted: Path, run: Run, tmp_path: Path) -> None:
+    assert run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o", "-q")[0] == 0
+    first, second = (fitted / "out" / "features.csv").read_text(), (tmp_path / "o" / "features.csv").read_text()
+    assert first == second
+
+
+# ---- broken inputs --------------------------------------------------------------------------------------------------
+
+CLASSES = "a,y\n" + "1.5,u\n2.5,w\n" * 10
+
+
+def csv_case(text: str | bytes, *options: str, name: str = "t.csv") -> Callable[[Path, Path], list[object]]:
+    def make(folder: Path, fitted: Path) -> list[object]:
+        (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+        return ["fit", folder / name, "-t", "y", *options]
+
+    return make
+
+
+def arrow_case(columns: dict[str, Any], write: Callable[[Any, Path], Any], name: str, cut: int | None = None) -> Any:
+    def make(folder: Path, fitted: Path) -> list[object]:
+        write(pa.table(columns), folder / name)
+        if cut is not None:
+            content = (folder / name).read_bytes()
+            (folder / name).write_bytes(content[: len(content) * cut // 100])
+        return ["fit", folder / name, "-t", "y"]
+
+    return make
+
+
+def model_case(change: Callable[[bytes], bytes]) -> Callable[[Path, Path], list[object]]:
+    def make(folder: Path, fitted: Path) -> list[object]:
+        (folder / "m.smaller").write_bytes(change((fitted / "out" / "model.smaller").read_bytes()))
+        return ["predict", folder / "m.smaller", fitted / "odd.csv"]
+
+    return make
+
+
+def bomb(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.json", b"0" * 50_000_000)
+    return buffer.getvalue()
+
+
+def traveller(content: bytes) -> bytes:
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("../../../tmp/evil", b"x")
+    return buffer.getvalue()
+
+
+def other_model(folder: Path, fitted: Path) -> list[object]:
+    save(SMLR().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]), folder / "m.smaller")
+    return ["predict", folder / "m.smaller", fitted / "odd.csv"]
+
+
+def npz_case(**arrays: Any) -> Callable[[Path, Path], list[object]]:
+    def make(folder: Path, fitted: Path) -> list[object]:
+        np.savez(folder / "t.npz", **arrays)
+        return ["fit", folder / "t.npz", "-t", "y"]
+
+    return make
+
+
+def predict_case(text: str, *options: str) -> Callable[[Path, Path], list[object]]:
+    def make(folder: Path, fitted: Path) -> list[object]:
+        (folder / "t.csv").write_text(text)
+        return ["predict", fitted / "out" / "model.smaller", folder / "t.csv", *options]
+
+    return make
+
+
+def quoted(names: list[str]) -> str:
+    return ",".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def with_odd(*options: object) -> Callable[[Path, Path], list[object]]:
+    return lambda folder, fitted: ["predict", fitted / "out" / "model.smaller", fitted / "odd.csv", *options]
+
+
+GOOD = {"a": list(range(20)), "y": ["u", "w"] * 10}
+BROKEN: dict[str, tuple[Callable[[Path, Path], list[object]], str]] = {
+    "no such file": (lambda folder, fitted: ["fit", folder / "none.csv", "-t", "y"], "no such file"),
+    "a folder": (lambda folder, fitted: ["fit", folder, "-t", "y"], "unknown"),
+    "unknown ending": (csv_case(CLASSES, name="t.xlsx"), "ending"),
+    "empty file": (csv_case(""), "empty"),
+    "only a newline": (csv_case("\n"), "cannot be read|no rows|no column|empty"),
+    "header only": (csv_case("a,y\n"), "no rows"),
+    "binary junk": (csv_case(bytes(range(256)) * 10), "binary"),
+    "junk without zeros": (csv_case(bytes(range(1, 256)) * 10), "cannot be read|UTF-8|no column|no rows"),
+    "ragged rows": (csv_case("a,y\n1,u\n2\n3,w,4\n"), "cannot be read"),
+    "open quote": (csv_case('a,y\n"1,u\n2,w\n'), "cannot be read|no column|no rows"),
+    "latin-1 text": (csv_case("a,y\n1,caf\xe9\n2,w\n".encode("latin-1") * 9), "UTF-8"),
+    "wrong target": (csv_case(CLASSES.replace("y", "Y")), "did you mean 'Y'"),
+    "target dropped too": (csv_case(CLASSES, "--drop", "a"), "No column is left"),
+    "unknown drop": (csv_case(CLASSES, "--drop", "b"), "no column 'b'"),
+    "one class": (csv_case("a,y\n" + "1,u\n2,u\n" * 9), "only one class"),
+    "rare class": (csv_case(CLASSES + "3,v\n"), "at least 5"),
+    "all rows missing a target": (csv_case("a,y\n" + "1,\n2,NA\n" * 9), "no values"),
+    "all features missing": (csv_case("a,y\n" + ",u\n,w\n" * 9), "No column is left"),
+    "NaN strings everywhere": (csv_case("a,y\n" + "NaN,nan\n" * 9), "no values"),
+    "constant feature": (csv_case("a,y\n" + "1,u\n1,w\n" * 9), "No column is left"),
+    "identifiers only": (csv_case("a,y\n" + "".join(f"id{i},{'uw'[i % 2]}\n" for i in range(40))), "No column is left"),
+    "fractional target": (csv_case("a,y\n" + "1,0.5\n2,1.5\n" * 9), "fractional"),
+    "too many classes": (csv_case("a,y\n" + "".join(f"{i},k{i}\n" for i in range(300))), "too many"),
+    "infinite numbers": (csv_case("a,y\n" + "inf,u\n2,w\n" * 9), "infinite"),
+    "too many levels": (
+        csv_case("a,y\n" + "".join(f"id{i % 250},{'uw'[i % 2]}\n" for i in range(1000))), "group them"
+    ),
+    "dates": (csv_case("a,y\n" + "2020-01-01,u\n2020-01-02,w\n" * 9), "dates"),
+    "missing refused": (csv_case(CLASSES + ",u\n", "--missing", "refuse"), "1 missing values"),
+    "unknown policy for gaps": (csv_case(CLASSES, "--missing", "guess"), "--missing"),
+    "unknown model": (csv_case(CLASSES, "--model", "forest"), "--model must be one of"),
+    "unknown rule": (csv_case(CLASSES, "--rule", "best"), "--rule"),
+    "negative seed": (csv_case(CLASSES, "--seed", "-1"), "seed"),
+    "no threads": (csv_case(CLASSES, "--threads", "0"), "threads"),
+    "unknown option": (csv_case(CLASSES, "--fast"), "fast"),
+    "out is a file": (csv_case(CLASSES, "--out", __file__), "not a folder"),
+    "truncated Parquet": (arrow_case(GOOD, parquet.write_table, "t.parquet", cut=60), "Parquet"),
+    "Parquet in name only": (csv_case(CLASSES, name="t.parquet"), "Parquet"),
+    "nested Parquet": (
+        arrow_case({"a": [[1], [2]] * 10, "y": ["u", "w"] * 10}, parquet.write_table, "t.parquet"), "neither number"
+    ),
+    "Parquet without rows": (arrow_case({"a": [], "y": []}, parquet.write_table, "t.parquet"), "no rows"),
+    "truncated Feather": (arrow_case(GOOD, feather.write_feather, "t.feather", cut=50), "Feather"),
+    "Feather in name only": (csv_case(CLASSES, name="t.arrow"), "Feather"),
+    "NPZ of objects": (npz_case(a=np.array([{}, {}], dtype=object), y=np.array(["u", "w"])), "NPZ"),
+    "NPZ of unequal lengths": (npz_case(a=np.arange(3.0), y=np.array(["u", "w"])), "different numbers of rows"),
+    "NPZ cube": (npz_case(a=np.zeros((2, 2, 2)), y=np.array(["u", "w"])), "dimensions"),
+    "NPZ in name only": (csv_case(CLASSES, name="t.npz"), "NPZ"),
+    "broken svmlight": (csv_case("1 a:b\n2 x\n", name="t.svm"), "svmlight"),
+    "no model": (lambda folder, fitted: ["predict", folder / "m.smaller", fitted / "odd.csv"], "no such file"),
+    "model is a table": (lambda folder, fitted: ["predict", fitted / "odd.csv", fitted / "odd.csv"], "model file"),
+    "truncated model": (model_case(lambda content: content[: len(content) // 2]), "model file"),
+    "model with a flipped byte": (
+        model_case(lambda content: content[:5000] + bytes([content[5000] ^ 255]) + content[5001:]), "model file"
+    ),
+    "zip bomb": (model_case(bomb), "model file"),
+    "path trick": (model_case(traveller), "unknown member"),
+    "another kind of model": (other_model, "not a model that"),
+    "predict lacks a column": (predict_case("plain,colour\n1,r\n"), "lacks the column"),
+    "predict text for numbers": (predict_case(quoted(NAMES) + "\nx,1,1,1,1,r,1,u\n"), "must hold numbers"),
+    "reject out of range": (with_odd("--reject", "2"), "reject"),
+    "priors without numbers": (with_odd("--priors", "yes"), "--priors must look like"),
+    "priors of an unknown class": (with_odd("--priors", "yes=1,maybe=0"), "name every class"),
+    "negative priors": (with_odd("--priors", "yes=-1,<b>no</b>=2"), "at least 0"),
+    "no arguments to fit": (lambda folder, fitted: ["fit"], "(?i)missing"),
+    "unknown command": (lambda folder, fitted: ["learn"], "learn"),
+}  # fmt: skip
+
+
+def test_there_are_at_least_fifty_broken_inputs() -> None:
+    assert len(BROKEN) >= 50
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_input_gives_one_sentence_a_code_and_no_file(
+    name: str, fitted: Path, run: Run, tmp_path: Path
+) -> None:
+    make, words = BROKEN[name]
+    arguments = make(tmp_path, fitted)
+    out = tmp_path / "written"
+    if arguments[0] == "fit" and "--out" not in arguments:
+        arguments += ["--out", out]
+    before = sorted(tmp_path.rglob("*"))
+    code, printed, error = run(*arguments)
+    assert code == 2, error
+    assert printed == ""
+    assert error.startswith("smaller: ")
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    assert re.search(words, error), error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_huge_integers_are_numbers(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{10**25 + i * 10**23},{'uw'[i % 2]}\n" for i in range(30))
+    (tmp_path / "t.csv").write_text("a,y\n" + rows)
+    assert run("fit", tmp_path / "t.csv", "-t", "y", "--out", tmp_path / "o", "-q")[0] == 0
+
+
+def test_interrupting_leaves_nothing_behind(
+    fitted: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import smaller.cli as cli
+
+    real = cli.run_study
+
+    def interrupted(*arguments: Any, tick: Any, **keywords: Any) -> Any:
+        def stop(stage: str) -> None:
+            tick(stage)
+            if "stability" in stage:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return real(*arguments, tick=stop, **keywords)
+
+    monkeypatch.setattr(cli, "run_study", interrupted)
+    code, out, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
+    assert (code, out, error) == (130, "", "smaller: interrupted; nothing was written.\n")
+    assert not (tmp_path / "o").exists()
