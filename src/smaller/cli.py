@@ -260,14 +260,13 @@ def _prepare(path: Path, target: str, drop: list[str] | None, missing: str) -> t
 
 
 def _encode(table: Table, target: str, drop: list[str], missing: str) -> tuple[Any, Any, TableEncoder, list[str]]:
-    encoder, notes = TableEncoder.learn(table, target, drop=drop, missing=missing)
     y, rows = class_labels(table, target)
+    told = list(table.notes)
     if len(rows) < table.n_rows:
-        notes.append(f"{table.n_rows - len(rows)} rows without a value of {target!r} were left out.")
+        told.append(f"{table.n_rows - len(rows)} rows without a value of {target!r} were left out.")
         table = table.rows(rows)
-        encoder, more = TableEncoder.learn(table, target, drop=drop, missing=missing)
-        notes += [note for note in more if note not in notes]
-    return encoder.transform(table), y, encoder, [*table.notes, *notes]
+    encoder, notes = TableEncoder.learn(table, target, drop=drop, missing=missing)
+    return encoder.transform(table), y, encoder, [*told, *notes]
 
 
 def _check_choice(name: str, value: str, choices: list[str]) -> None:
@@ -400,6 +399,8 @@ def main() -> None:
     """Run the command line; whatever goes wrong is one sentence on standard error and an exit code."""
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # how typer passes on Ctrl-C
+            raise KeyboardInterrupt
     except (typer.Exit, SystemExit) as error:
         code = getattr(error, "exit_code", getattr(error, "code", 0))
     except (KeyboardInterrupt, typer.Abort):

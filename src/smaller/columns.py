@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy import sparse
 from smaller.arrays import Array
 from smaller.tables import Table, TableError, unique_names
 
-__all__ = ["Column", "TableEncoder", "class_labels"]
+__all__ = ["Column", "TableEncoder", "check_names", "class_labels"]
 
 MAX_LEVELS = 200  # of a category
 MAX_CLASSES = 100
@@ -107,7 +108,7 @@ class TableEncoder:
         notes : list of str
             What the user should know about it.
         """
-        _check_names(table, target, drop)
+        check_names(table, target, drop)
         for name, reason in table.refused.items():
             if name not in drop:
                 raise TableError(reason)
@@ -174,6 +175,7 @@ def class_labels(table: Table, target: str) -> tuple[Array, Array]:
     TableError
         If the column cannot be the target of a classification.
     """
+    check_names(table, target)
     values = table.columns[target]
     rows = np.flatnonzero(~_missing(values))
     if len(rows) == 0:
@@ -201,13 +203,16 @@ def class_labels(table: Table, target: str) -> tuple[Array, Array]:
     return values, rows
 
 
-def _check_names(table: Table, target: str, drop: Sequence[str]) -> None:
+def check_names(table: Table, target: str, drop: Sequence[str] = ()) -> None:
+    """Raise an error that names the nearest columns unless the target and all columns to drop are there."""
+    if target in table.refused:
+        raise TableError(table.refused[target])
     for name in (target, *drop):
-        if name not in table.columns and not (name in drop and name in table.refused):
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, table.columns, n=3, cutoff=0.5) or list(table.columns)[:5]
-            raise TableError(f"The table has no column {name!r:.80}; did you mean {' or '.join(map(repr, near))}?")
+        if name not in table.columns and name not in table.refused:
+            lowered = {other.lower(): other for other in table.columns}
+            close = [lowered[key] for key in get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
+            near = " or ".join(map(repr, close or list(table.columns)[:5]))
+            raise TableError(f"The table has no column {name!r:.80}; did you mean {near}?")
 
 
 def _decide(name: str, values: Any) -> tuple[Column | None, str | None]:

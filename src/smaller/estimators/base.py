@@ -181,7 +181,9 @@ class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
         """Return eta (n, q) of new rows."""
         check_is_fitted(self)
         X = check_rows(self, X)
-        weights = np.atleast_2d(self.coef_ if hasattr(self, "coef_") else self.dual_coef_)
+        if hasattr(self, "coef_"):
+            return np.asarray(X @ np.atleast_2d(self.coef_).T) + self.intercept_
+        weights = np.atleast_2d(self.dual_coef_)
         return np.ascontiguousarray(self._basis_.expand(X).forward(weights.T)) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
