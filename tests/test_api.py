@@ -29,6 +29,10 @@ CONTRACT = {
     "PriorShiftClassifier",
     "RejectOptionClassifier",
     "MinimumRiskClassifier",
+    "StabilitySelection",
+    "select_by_evidence",
+    "save",
+    "load",
     "__version__",
 }
 README = Path(__file__).parents[1] / "README.md"

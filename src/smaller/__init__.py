@@ -3,24 +3,45 @@
 "SMLR, pronounced *smaller*."
 """
 
+import importlib as _importlib
+
 from smaller.decisions import adjust_priors
+from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.cross_validated import SMLRCV
 from smaller.estimators.decisions import MinimumRiskClassifier, PriorShiftClassifier, RejectOptionClassifier
+from smaller.estimators.jcfo import JCFO
 from smaller.estimators.kernel_logistic import IVM, KLR
 from smaller.estimators.regularization_path import alpha_max, smlr_path
+from smaller.estimators.sbmlr import SBMLR, select_by_evidence
 from smaller.estimators.smlr import RMLR, SMLR
+from smaller.estimators.stability import StabilitySelection
 
 __all__ = [
     "IVM",
+    "JCFO",
     "KLR",
     "RMLR",
+    "SBMLR",
     "SMLR",
     "SMLRCV",
     "MinimumRiskClassifier",
     "PriorShiftClassifier",
     "RejectOptionClassifier",
+    "SparseProbit",
+    "SparseRegressor",
+    "StabilitySelection",
     "adjust_priors",
     "alpha_max",
+    "load",
+    "save",
+    "select_by_evidence",
     "smlr_path",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Model files are a leaf of the package: loaded when first used."""
+    if name in ("load", "save"):
+        return getattr(_importlib.import_module("smaller.persistence"), name)
+    raise AttributeError(f"module 'smaller' has no attribute {name!r}")

@@ -155,7 +155,7 @@ def find_strength(
             if grid.stopped:
                 return _fit(grid, above, Status.STOPPED)
             # Below a large jump the iteration (5) would leap past the strengths with f > 1, and from there collapse.
-            if below.alpha / math.exp(below.log_f) <= entry.alpha:
+            if math.log(below.alpha) - below.log_f <= math.log(entry.alpha):
                 return _fit(grid, above, _status(above))
     if best is None or fallback == "null":
         return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)

@@ -109,11 +109,11 @@ def run_study(
         plan = make_plan(X, y, seed=seed)
         held_out = predict_held_out(model, X, y, plan, seed=seed, rule=rule, tick=tick)
         tick("final model on all rows")
-        pipeline, search = fit_model(model, X, y, seed=seed, rule=rule)
+        pipeline, search = fit_model(model, X, y, seed=seed, rule=rule, search=held_out.search)
         tick("stability of the features")
         frequencies, threshold, stability_note = _stability(X, y, pipeline, seed)
         tick("report")
-    told += sorted({str(entry.message).splitlines()[0] for entry in caught if "smaller" in entry.filename})
+    told += sorted({str(entry.message).splitlines()[0] for entry in caught if issubclass(entry.category, UserWarning)})
     classes, counts = np.unique(y, return_counts=True)
     priors = counts / counts.sum()
     settings = {

@@ -50,6 +50,7 @@ class HeldOut:
     proba: Array  # (n, K)
     sizes: list[int]  # features or reference points used, per fold
     unit: str  # what is counted
+    search: Any = None  # of one hold-out part: where its strength was chosen
 
     @property
     def size(self) -> str:
@@ -98,10 +99,10 @@ def predict_held_out(
     unit = "features" if MODELS[name].linear else "points"
     for number, (train, test) in enumerate(plan.splits, 1):
         tick(f"honest error, part {number} of {len(plan.splits)}")
-        model, _ = fit_model(name, X[train], y[train], seed=seed, rule=rule)
+        model, search = fit_model(name, X[train], y[train], seed=seed, rule=rule)
         P = np.full((len(test), len(classes)), _LEAST)
         P[:, np.searchsorted(classes, model.classes_)] = np.maximum(model.predict_proba(X[test]), _LEAST)
         codes.append(np.searchsorted(classes, y[test]))
         proba.append(P / P.sum(axis=1, keepdims=True))
         sizes.append(len(getattr(model[-1], "active_features_" if MODELS[name].linear else "support_")))
-    return HeldOut(np.concatenate(codes), np.concatenate(proba), sizes, unit)
+    return HeldOut(np.concatenate(codes), np.concatenate(proba), sizes, unit, None if plan.nested else search)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
@@ -20,7 +21,7 @@ from smaller.tables import TableError
 __all__ = ["MODELS", "ModelSpec", "available_models", "fit_model", "make_model"]
 
 SEARCH_ROWS = 10_000  # beyond this many rows the strength is chosen on a sample of as many
-FOLDS = 5
+FOLDS, LARGE_FOLDS = 5, 3
 
 
 @dataclass(frozen=True)
@@ -109,21 +110,27 @@ def make_model(name: str, X: Any, *, seed: int, rule: str = "1se") -> Pipeline:
     return Pipeline([*steps, ("model", cls(**settings.get(name, {})))])
 
 
-def fit_model(name: str, X: Any, y: Array, *, seed: int, rule: str = "1se") -> tuple[Pipeline, Pipeline]:
+def fit_model(
+    name: str, X: Any, y: Array, *, seed: int, rule: str = "1se", search: Pipeline | None = None
+) -> tuple[Pipeline, Pipeline]:
     """Fit a model; return it and the pipeline in which its strength was chosen (the same one for small data).
 
-    With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample.
+    With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample. ``search`` is the
+    pipeline of an earlier search on rows of the same table, to be used instead of another one.
     """
     pipeline = make_model(name, X, seed=seed, rule=rule)
     if X.shape[0] <= SEARCH_ROWS or name != "smlr":
         return (fitted := pipeline.fit(X, y)), fitted
     from smaller import SMLR
 
-    sample = _stratified_sample(y, SEARCH_ROWS, seed)
-    search = pipeline.set_params(model__alphas=20, model__eps=1e-2, model__tol=1e-3).fit(X[sample], y[sample])
-    alpha = search[-1].alpha_ * X.shape[0] / len(sample)
-    steps = [(step, type(part)(**part.get_params())) for step, part in pipeline.steps[:-1]]
-    return Pipeline([*steps, ("model", SMLR(alpha=alpha, tol=1e-3))]).fit(X, y), search
+    if search is None:
+        sample = _stratified_sample(y, SEARCH_ROWS, seed)
+        folds = StratifiedKFold(LARGE_FOLDS, shuffle=True, random_state=seed)
+        search = pipeline.set_params(model__alphas=15, model__eps=3e-3, model__tol=1e-3, model__cv=folds)
+        search.fit(X[sample], y[sample])
+    alpha = search[-1].alpha_ * X.shape[0] / search.named_steps["scale"].n_samples_seen_
+    steps = [(step, clone(part)) for step, part in search.steps[:-1]]
+    return Pipeline([*steps, ("model", SMLR(alpha=float(alpha), tol=1e-3))]).fit(X, y), search
 
 
 def _stratified_sample(y: Array, count: int, seed: int) -> Array:
