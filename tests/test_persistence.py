@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -29,7 +30,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzz_model import mutate, valid_file
-from smaller import RMLR, SMLR, SMLRCV, MinimumRiskClassifier, PriorShiftClassifier, RejectOptionClassifier
+from smaller import (
+    IVM,
+    JCFO,
+    KLR,
+    RMLR,
+    SBMLR,
+    SMLR,
+    SMLRCV,
+    MinimumRiskClassifier,
+    PriorShiftClassifier,
+    RejectOptionClassifier,
+    SparseProbit,
+    SparseRegressor,
+)
 from smaller.persistence import ModelFileError, atomic_write, load, save
 
 RNG = np.random.default_rng(0)
@@ -39,8 +53,6 @@ TWO = (X[:, 0] > 0).astype(int)
 
 
 def estimators() -> list[Any]:
-    from smaller.estimators.kernel_logistic import IVM, KLR
-
     frozen = FrozenEstimator(SMLR().fit(X, TWO))
     return [
         SMLR(),
@@ -51,6 +63,9 @@ def estimators() -> list[Any]:
         SMLRCV(alphas=8, eps=0.1, cv=StratifiedKFold(2), rule="1se"),
         KLR(alpha=0.5),
         IVM(alpha=0.5),
+        SBMLR(),
+        SparseProbit(prior="laplace"),
+        JCFO(),
         make_pipeline(StandardScaler(), SMLR(0.3)),
         PriorShiftClassifier(SMLR(), new_priors=[0.2, 0.8]),
         RejectOptionClassifier(MinimumRiskClassifier(frozen, loss=[[0.0, 1.0], [4.0, 0.0]]), threshold=0.2),
@@ -72,6 +87,11 @@ def test_predictions_are_identical_to_the_bit(model: Any, tmp_path: Path) -> Non
     assert same.predict(new).tobytes() == model.predict(new).tobytes()
     assert repr(same.get_params()) == repr(model.get_params())
     assert same.fit(X, TWO) is same  # and it is an estimator like any other
+
+
+def test_a_regressor_is_stored_too(tmp_path: Path) -> None:
+    model = SparseRegressor(prior="laplace").fit(X, X[:, 0] - 2.0 * X[:, 1] + RNG.normal(size=40))
+    assert roundtrip(model, tmp_path).predict(X).tobytes() == model.predict(X).tobytes()
 
 
 @pytest.mark.parametrize("labels", ["numbers", "text"])
@@ -190,6 +210,7 @@ def huge_header(shape: tuple[int, ...], descr: str = "<f8") -> bytes:
     return buffer.getvalue()
 
 
+@functools.cache
 def hostile() -> dict[str, bytes]:
     good = valid_file()
     head, arrays = parts()

@@ -17,8 +17,9 @@ from .protocols import GivenSplit, KFold, LeaveOneOut, Task
 
 # The paper's model: all classes have weights; the intercept is a column of ones, penalised and counted.
 PAPER_FORM = {"coding": "symmetric", "penalize_intercept": True}
-GREEDY_TOL = 1e-4  # one weight at a time converges slowly; at 1e-6 satimage needs 200 000 updates
-LINE_SEARCH = {"alphas": 25, "eps": 1e-3, "cv": 5, "tol": 1e-4}  # the strengths that SMLR chooses from
+# One weight at a time converges slowly: at 1e-6 satimage needs 200 000 updates.
+GREEDY_TOL, GREEDY_LARGE_TOL = 1e-4, 1e-3
+LINE_SEARCH = {"alphas": 25, "eps": 1e-3, "tol": 1e-4}  # the strengths that SMLR chooses from
 
 
 def answer(task: Task, make: Any, **options: Any) -> Answer:
@@ -36,6 +37,11 @@ def answer(task: Task, make: Any, **options: Any) -> Answer:
     return Answer(model.predict(task.X_test), measures, model.predict_proba(task.X_test), model.classes_)
 
 
+def by_cross_validation(task: Task) -> Answer:
+    """SMLR with its strength chosen on shuffled folds: some of the sets are sorted."""
+    return answer(task, SMLRCV, cv=task.inner, **LINE_SEARCH)
+
+
 def corrected(task: Task, **options: Any) -> Answer:
     """Correct the probabilities for the test rows' class priors, estimated without their labels (6)."""
     raw = answer(task, SBMLR, **options)
@@ -48,7 +54,7 @@ def corrected(task: Task, **options: Any) -> Answer:
 
 path = partial(answer, make=SBMLR)
 greedy = partial(answer, make=SBMLR, mode="greedy", tol=GREEDY_TOL)
-smlr_cv = partial(answer, make=SMLRCV, **LINE_SEARCH)
+greedy_large = partial(answer, make=SBMLR, mode="greedy", tol=GREEDY_LARGE_TOL)
 
 
 def cells(error_rate: float, cross_entropy: float, sparsity: float | None = None) -> dict[str, float]:
@@ -66,12 +72,14 @@ def around(middle: float, width: float) -> Band:
     return Band(high=round(middle + width, 6))
 
 
-def rows(sbmlr: dict[str, float], smlr: dict[str, float], accepted: dict[str, Band]) -> list[Row]:
+def rows(
+    sbmlr: dict[str, float], smlr: dict[str, float], accepted: dict[str, Band], componentwise: Any = greedy
+) -> list[Row]:
     """The three rows of a data set; the bands are for both modes of SBMLR."""
     return [
         Row("SBMLR, path", path, sbmlr, accepted, ours=True),
-        Row("SBMLR, greedy", greedy, sbmlr, accepted, ours=True),
-        Row("SMLR, 5-fold CV", smlr_cv, smlr, ours=True),
+        Row("SBMLR, greedy", componentwise, sbmlr, accepted, ours=True),
+        Row("SMLR, 5-fold CV", by_cross_validation, smlr, ours=True),
     ]
 
 
@@ -91,6 +99,7 @@ COVTYPE = rows(
     cells(0.4051, 0.9590, 0.4312),
     cells(0.4041, 0.9733, 0.3069),
     bands(around(0.41, 0.01), around(0.955, 0.02), Band(0.36, 0.47)),
+    greedy_large,
 )
 
 TABLE1 = Table(
@@ -105,8 +114,8 @@ mean of -ln p of the true class. SMLR chooses its strength from 25 by 5-fold cro
     measures={"error_rate": "error rate", "cross_entropy": "cross-entropy", "sparsity": "sparsity"},
     experiments=[
         Experiment("covtype", "covtype", GivenSplit(), COVTYPE, prepare=without_one_constant, seeds=1),
-        Experiment("crabs, 10-fold", "crabs4", KFold(10), CRABS, seeds=3),
-        Experiment("crabs, leave one out", "crabs4", LeaveOneOut(), CRABS[:2], seeds=1),
+        Experiment("crabs, 10-fold", "crabs4", KFold(10), CRABS, seeds=2),
+        Experiment("crabs, leave one out", "crabs4", LeaveOneOut(), CRABS[:1], seeds=1),
         Experiment(
             "glass",
             "fglass",
@@ -116,6 +125,7 @@ mean of -ln p of the true class. SMLR chooses its strength from 25 by 5-fold cro
                 cells(0.3224, 0.9912, 0.4700),
                 bands(around(0.35, 0.02), around(0.97, 0.05), Band(0.435, 0.465 + EVEN)),
             ),
+            seeds=3,
         ),
         Experiment(
             "iris",
@@ -135,6 +145,7 @@ mean of -ln p of the true class. SMLR chooses its strength from 25 by 5-fold cro
                 cells(0.0475, 0.1858, 0.9311),
                 cells(0.0513, 0.2641, 0.8598),
                 bands(around(0.049, 0.005), around(0.18, 0.013), Band(0.92, 0.946 + EVEN)),
+                greedy_large,
             ),
             seeds=1,
         ),
@@ -186,8 +197,11 @@ mean of -ln p of the true class. SMLR chooses its strength from 25 by 5-fold cro
 measured with an earlier program of the greedy scheme, after several readings of the paper's protocol had been tried;
 they are no independent prediction. The paper states neither the folds nor the stop rule.""",
         """**Crabs.** The printed sparsity .0635 of SMLR is 305 / 4800: leave one out, with 24 weights. Both
-protocols are shown.""",
-        """The greedy scheme stops at a certified gap of 1e-4 of the null model's loss, the path at 1e-6.""",
+protocols are shown. Its band of sparsity is for weights as a solver leaves them; with four classes and five features
+that tell nearly the same, many columns have two positive and two negative weights, and the canonical form counted here
+has one zero more in each.""",
+        """The greedy scheme stops at a certified gap of 1e-4 of the null model's loss (1e-3 on covtype and isolet),
+the path at 1e-6.""",
     ],
 )
 
@@ -215,7 +229,7 @@ rest. "Corrected" estimates the test part's class priors from its unlabelled row
                 ),
                 Row(
                     "corrected, greedy",
-                    partial(corrected, mode="greedy", tol=GREEDY_TOL),
+                    partial(corrected, mode="greedy", tol=GREEDY_LARGE_TOL),
                     cells(0.2857, 0.6567),
                     bands(around(0.282, 0.008), around(0.648, 0.015)),
                     True,
