@@ -54,7 +54,8 @@ def small_ring() -> None:
         print(f"ring, draw {seed}: error {lines[-1][0]:.3f}, {seconds:.2f} s, {counts}, violations {violations}")
     errors, seconds, found, strongest = zip(*lines, strict=True)
     print(
-        f"ring: median error {np.median(errors):.3f}, median time {np.median(seconds):.2f} s (largest {max(seconds):.2f}), "
+        f"ring: median error {np.median(errors):.3f}, "
+        f"median time {np.median(seconds):.2f} s (largest {max(seconds):.2f}), "
         f"both features found in {sum(found)} of 5, strongest in {sum(strongest)} of 5"
     )
 
@@ -67,7 +68,8 @@ def large_ring() -> None:
     seconds = fit(model, X, y)
     error = 1.0 - model.score(X_test, y_test)
     print(
-        f"large: {seconds:.1f} s, error {error:.3f}, {len(model.active_features_)} features, {model.solution_.status.name}"
+        f"large: {seconds:.1f} s, error {error:.3f}, {len(model.active_features_)} features, "
+        f"{model.solution_.status.name}"
     )
     tracemalloc.start()
     model.fit(X, y)
@@ -98,7 +100,8 @@ def phases() -> None:
         for name, (em, alone, both) in zip(("free", "penalised"), means, strict=True):
             excess = 100 * (both / min(em, alone) - 1)
             print(
-                f"phases, p = {p}, {name} intercept: EM {em:.2f}, descent {alone:.2f}, both {both:.2f} ({excess:+.2f} %)"
+                f"phases, p = {p}, {name} intercept: EM {em:.2f}, descent {alone:.2f}, "
+                f"both {both:.2f} ({excess:+.2f} %)"
             )
 
 

@@ -309,7 +309,9 @@ def exact_weights(scaled: ScaledProblem, state: State, tol: float) -> State:
         if solution.violation <= tol * scaled.alpha or not solution.converged:
             break
         start, inner = solution, 1e-2 * inner
-    return State(state.theta, solution.w, solution.b, solution.objective + scaled.rate * float(state.theta.sum()))
+    # Without a kernel in use no scale has anything to do.
+    theta = state.theta if len(scaled.used(solution.w)) else np.zeros_like(state.theta)
+    return State(theta, solution.w, solution.b, solution.objective + scaled.rate * float(theta.sum()))
 
 
 def newton(scaled: ScaledProblem, state: State, *, tol: float, max_iter: int = 10) -> State:
