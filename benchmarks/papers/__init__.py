@@ -6,4 +6,4 @@ methods, `engine` runs and writes. To add a paper, write a module with a constan
 here.
 """
 
-MODULES = ("smlr", "sbmlr", "adaptive", "jcfo")
+MODULES = ("smlr", "sbmlr", "adaptive", "jcfo", "ivm")

@@ -20,7 +20,7 @@ from smaller.tables import TableError
 
 __all__ = ["MODELS", "ModelSpec", "available_models", "fit_model", "make_model"]
 
-SEARCH_ROWS = 10_000  # beyond this many rows the strength is chosen on a sample of as many
+SEARCH_ROWS = 5_000  # beyond this many rows the strength is chosen on a sample of as many
 FOLDS, LARGE_FOLDS = 5, 3
 
 
