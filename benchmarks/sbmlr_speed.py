@@ -19,8 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from smaller import SMLRCV, datasets
-from smaller.estimators.sbmlr import SBMLR
+from smaller import SBMLR, SMLRCV, datasets
 
 COMPARED = ("iris", "wine", "fglass", "viruses", "satimage", "waveform")
 LIMITS = {"isolet": 60.0, "satimage": 3.0}  # seconds

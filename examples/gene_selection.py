@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from smaller import SMLRCV, datasets
-from smaller.estimators.sbmlr import SBMLR
+from smaller import SBMLR, SMLRCV, datasets
 
 
 def main() -> None:

@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from smaller import PriorShiftClassifier, datasets
-from smaller.estimators.sbmlr import SBMLR
+from smaller import SBMLR, PriorShiftClassifier, datasets
 
 FIGURE = Path(__file__).parents[1] / "docs" / "img" / "sbmlr_priors.png"
 

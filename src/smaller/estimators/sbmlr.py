@@ -86,7 +86,7 @@ class SBMLR(KernelOrLinearClassifier):
     --------
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.preprocessing import scale
-    >>> from smaller.estimators.sbmlr import SBMLR
+    >>> from smaller import SBMLR
     >>> X, y = load_wine(return_X_y=True)
     >>> model = SBMLR().fit(scale(X), y)
     >>> model.n_active_, round(model.alpha_, 2), model.solution_.status.name
@@ -179,7 +179,8 @@ def select_by_evidence(estimators: Iterable[Any], X: Any, y: Any, **fit_params: 
     Examples
     --------
     >>> from sklearn.datasets import make_moons
-    >>> from smaller.estimators.sbmlr import SBMLR, select_by_evidence
+    >>> from smaller import SBMLR
+    >>> from smaller.estimators.sbmlr import select_by_evidence
     >>> X, y = make_moons(120, noise=0.25, random_state=0)
     >>> widths = [0.01, 1.0, 100.0]
     >>> select_by_evidence([SBMLR(kernel="rbf", gamma=gamma) for gamma in widths], X, y).gamma

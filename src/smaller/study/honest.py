@@ -37,8 +37,8 @@ class Plan:
             )
         return (
             f"One hold-out part: {len(self.splits[0][1])} rows, chosen at random within the classes, were set aside, "
-            "everything was learnt from the others, and the part was predicted; the final model is learnt from all "
-            f"rows. (Rule: more than {NESTED_ROWS} rows or {NESTED_CELLS} cells; nested cross-validation below.)"
+            "everything was learnt from the others, and the part was predicted; the model that was judged is the one "
+            f"that is kept. (Rule: more than {NESTED_ROWS} rows or {NESTED_CELLS} cells; nested cross-validation below.)"
         )
 
 
@@ -50,7 +50,7 @@ class HeldOut:
     proba: Array  # (n, K)
     sizes: list[int]  # features or reference points used, per fold
     unit: str  # what is counted
-    search: Any = None  # of one hold-out part: where its strength was chosen
+    kept: tuple[Any, Any] | None = None  # of one hold-out part: the model judged, and where its strength was chosen
 
     @property
     def size(self) -> str:
@@ -105,4 +105,4 @@ def predict_held_out(
         codes.append(np.searchsorted(classes, y[test]))
         proba.append(P / P.sum(axis=1, keepdims=True))
         sizes.append(len(getattr(model[-1], "active_features_" if MODELS[name].linear else "support_")))
-    return HeldOut(np.concatenate(codes), np.concatenate(proba), sizes, unit, None if plan.nested else search)
+    return HeldOut(np.concatenate(codes), np.concatenate(proba), sizes, unit, None if plan.nested else (model, search))

@@ -110,25 +110,21 @@ def make_model(name: str, X: Any, *, seed: int, rule: str = "1se") -> Pipeline:
     return Pipeline([*steps, ("model", cls(**settings.get(name, {})))])
 
 
-def fit_model(
-    name: str, X: Any, y: Array, *, seed: int, rule: str = "1se", search: Pipeline | None = None
-) -> tuple[Pipeline, Pipeline]:
+def fit_model(name: str, X: Any, y: Array, *, seed: int, rule: str = "1se") -> tuple[Pipeline, Pipeline]:
     """Fit a model; return it and the pipeline in which its strength was chosen (the same one for small data).
 
-    With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample. ``search`` is the
-    pipeline of an earlier search on rows of the same table, to be used instead of another one.
+    With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample.
     """
     pipeline = make_model(name, X, seed=seed, rule=rule)
     if X.shape[0] <= SEARCH_ROWS or name != "smlr":
         return (fitted := pipeline.fit(X, y)), fitted
     from smaller import SMLR
 
-    if search is None:
-        sample = _stratified_sample(y, SEARCH_ROWS, seed)
-        folds = StratifiedKFold(LARGE_FOLDS, shuffle=True, random_state=seed)
-        search = pipeline.set_params(model__alphas=15, model__eps=3e-3, model__tol=1e-3, model__cv=folds)
-        search.fit(X[sample], y[sample])
-    alpha = search[-1].alpha_ * X.shape[0] / search.named_steps["scale"].n_samples_seen_
+    sample = _stratified_sample(y, SEARCH_ROWS, seed)
+    folds = StratifiedKFold(LARGE_FOLDS, shuffle=True, random_state=seed)
+    search = pipeline.set_params(model__alphas=15, model__eps=3e-3, model__tol=1e-3, model__cv=folds)
+    search.fit(X[sample], y[sample])
+    alpha = search[-1].alpha_ * X.shape[0] / len(sample)
     steps = [(step, clone(part)) for step, part in search.steps[:-1]]
     return Pipeline([*steps, ("model", SMLR(alpha=float(alpha), tol=1e-3))]).fit(X, y), search
 
