@@ -46,7 +46,7 @@ def irrelevant(draws: int = 10) -> None:
     counts = (2, 10, 20, 50, 100)
     linear = {"kernel": "poly", "degree": 1}
     models = {
-        "JCFO": (JCFO(12.0, 12.0, em_iter=0, **linear), OURS, "o-"),
+        "JCFO": (JCFO(12.0, 12.0, **linear), OURS, "o-"),
         "sparse probit, linear kernel": (SparseProbit(gamma="auto", **linear), THIRD, "^--"),
         "SVM, linear, cost by cross-validation": (
             GridSearchCV(SVC(kernel="linear"), {"C": [1e-3, 1e-2, 0.1, 1.0]}),

@@ -53,10 +53,10 @@ def product_jcfo(task: Task, values: Sequence[float]) -> Answer:
     folds = task.inner
     losses = []
     for value in sorted(values, reverse=True):
-        held = [_held_out(JCFO(value, value, em_iter=0, **LINEAR, **PAPER_FORM), task, *pair) for pair in folds]
+        held = [_held_out(JCFO(value, value, **LINEAR, **PAPER_FORM), task, *pair) for pair in folds]
         losses.append((sum(held), -value))
     best = -min(losses)[1]
-    return jcfo(task, alpha=best, alpha_scales=best, em_iter=0, **LINEAR, **PAPER_FORM)
+    return jcfo(task, alpha=best, alpha_scales=best, **LINEAR, **PAPER_FORM)
 
 
 def _held_out(model: Any, task: Task, fit: NDArray[np.int64], held: NDArray[np.int64]) -> float:

@@ -49,6 +49,7 @@ _PRUNE = 1e-4  # of the largest weight or scale: smaller ones are dropped during
 _MAY_RISE = 1e-6  # relative rise of F that pruning may cost
 _EM_TOL = 1e-3  # relative decrease of F below which EM hands over
 _MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
+_LARGER = 10.0  # factor on the starting scales after a collapse
 _MEMORY = 20  # pairs that L-BFGS-B keeps
 
 
@@ -407,22 +408,19 @@ def search_scales(
     progress: Progress | None = None,
 ) -> ScaledSolution:
     """Return the best of the stationary points reached from each of the starting scales."""
-    best: ScaledSolution | None = None
+    settings = {"tol": tol, "max_iter": max_iter, "progress": progress}
+    ends = []
     for theta in thetas:
-        found = _descend(scaled, theta, em_iter, tol, max_iter, progress)
-        if em_iter and not found.w.any():  # EM cannot come back from nothing; without it there may be a way
-            found = min(found, _descend(scaled, theta, 0, tol, max_iter, progress), key=_by_objective)
-        best = found if best is None else min(best, found, key=_by_objective)
-    assert best is not None
-    return best
-
-
-def _by_objective(solution: Solution) -> float:
-    return solution.objective
+        # An empty model may be a dead end of the way there: without EM (or with it), or from larger scales, may be more.
+        for start, warm in ((theta, em_iter), (theta, 0 if em_iter else 30), (_LARGER * theta, em_iter)):
+            ends.append(_descend(scaled, start, warm, **settings))
+            if ends[-1].w.any():
+                break
+    return min(ends, key=lambda end: end.objective)
 
 
 def _descend(
-    scaled: ScaledProblem, theta: Array, em_iter: int, tol: float, max_iter: int, progress: Progress | None
+    scaled: ScaledProblem, theta: Array, em_iter: int, *, tol: float, max_iter: int, progress: Progress | None
 ) -> ScaledSolution:
     journal = Journal(progress)
     state = scaled.start(theta)

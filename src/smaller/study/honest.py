@@ -38,7 +38,8 @@ class Plan:
         return (
             f"One hold-out part: {len(self.splits[0][1])} rows, chosen at random within the classes, were set aside, "
             "everything was learnt from the others, and the part was predicted; the model that was judged is the one "
-            f"that is kept. (Rule: more than {NESTED_ROWS} rows or {NESTED_CELLS} cells; nested cross-validation below.)"
+            f"that is kept. (Rule: more than {NESTED_ROWS} rows or {NESTED_CELLS} cells; nested cross-validation "
+            "below.)"
         )
 
 
