@@ -34,8 +34,9 @@ $(VENV)/.ready: $(SOURCES)
 demo: setup  ## fit two embedded data sets and show what was learnt
 	@$(PY) examples/demo.py
 
+# Many small fits: threads inside BLAS would cost more than they bring.
 test: setup  ## run the tests
-	$(PY) -m pytest
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
 
 # ---- quality -----------------------------------------------------------------------------------------------------
 

@@ -408,12 +408,11 @@ def search_scales(
     progress: Progress | None = None,
 ) -> ScaledSolution:
     """Return the best of the stationary points reached from each of the starting scales."""
-    settings = {"tol": tol, "max_iter": max_iter, "progress": progress}
     ends = []
     for theta in thetas:
-        # An empty model may be a dead end of the way there: without EM (or with it), or from larger scales, may be more.
+        # An empty model may be a dead end of the way taken: then the other way, and larger scales, get a chance.
         for start, warm in ((theta, em_iter), (theta, 0 if em_iter else 30), (_LARGER * theta, em_iter)):
-            ends.append(_descend(scaled, start, warm, **settings))
+            ends.append(_descend(scaled, start, warm, tol=tol, max_iter=max_iter, progress=progress))
             if ends[-1].w.any():
                 break
     return min(ends, key=lambda end: end.objective)
