@@ -570,3 +570,29 @@ def test_elastic_net_with_a_lasso_column() -> None:
         assert judged.objective == pytest.approx(solutions[0].objective, rel=1e-10)
     assert isinstance(case.problem().prior, ElasticNet)
     assert isinstance(case.problem().likelihood, Multinomial)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_ones_among_many_zeros_are_not_missed(seed: int) -> None:
+    """A Hessian made of a sample of rows is flat in a column whose few ones the sample misses."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((40_000, 8))
+    X[:, :3] = 0.0
+    for j, ones in enumerate((3, 8, 400)):
+        X[rng.choice(len(X), ones, replace=False), j] = 1.0
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    labels = np.argmax(0.5 * X @ rng.standard_normal((8, 4)) + rng.gumbel(size=(len(X), 4)), axis=1)
+    case = Case(X, labels, 4, **penalties(8, 20.0))
+    solution = solve(case.problem(), tol=1e-8)
+    assert solution.status is Status.CONVERGED
+    assert evaluate(case, solution.w, solution.b).gap <= 1e-8 * solution.scale
+
+
+def test_weight_on_a_few_rows() -> None:
+    case = random_case(3, n=40_000)
+    weight = np.full(40_000, 1e-3)
+    weight[::4000] = 1e4
+    case = case.but(weight=weight)
+    solution = solve(case.problem(), tol=1e-8)
+    assert solution.status is Status.CONVERGED
+    assert evaluate(case, solution.w, solution.b).gap <= 1e-8 * solution.scale

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,6 @@ from smaller.arrays import Array, array_namespace, is_numpy_array
 __all__ = ["BLOCK_BYTES", "Csc", "Dense", "Design", "KernelBlocks", "as_design"]
 
 BLOCK_BYTES = 1 << 24  # size of temporary blocks: large enough for BLAS, small enough for the cache and the memory
-
 
 Coordinates = tuple[Array, Array]  # columns (m,) and outputs (m,)
 
@@ -57,6 +57,10 @@ class Design(Protocol):
 
     def rows(self, index: Array) -> Design:
         """Return the design of some rows."""
+
+    @property
+    def leverage(self) -> Array:
+        """What part of the columns' variances each row holds (n,), summed over columns."""
 
     def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
         """Return the Hessian between two sets of coordinates (right = left if None)."""
@@ -142,6 +146,18 @@ class Dense:
     def rows(self, index: Array) -> Dense:
         return Dense(np.asfortranarray(self.X[index]) if is_numpy_array(self.X) else self.X[index])
 
+    @cached_property
+    def leverage(self) -> Array:
+        n, d = self.shape
+        total = np.zeros(n)
+        for block in _blocks(d, 8 * n):
+            square = self.X[:, block].astype(np.float64)
+            square -= square.mean(axis=0)
+            square *= square
+            variance = square.sum(axis=0)
+            total += square @ np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0.0)
+        return total
+
     def squares(self, h: Array) -> Array:
         if not is_numpy_array(self.X):
             xp = array_namespace(self.X)
@@ -195,6 +211,12 @@ class Csc:
     def rows(self, index: Array) -> Csc:
         return Csc(self.X[index])
 
+    @property
+    def leverage(self) -> Array:
+        square = self.X.multiply(self.X)
+        total = np.asarray(square.sum(axis=0)).ravel()
+        return np.asarray(square @ np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0))
+
     def squares(self, h: Array) -> Array:
         squared = self.X.astype(np.float64)
         squared.data **= 2
@@ -247,6 +269,10 @@ class KernelBlocks:
 
     def rows(self, index: Array) -> KernelBlocks:
         return KernelBlocks(lambda columns: self.columns(columns)[index], (len(index), self.shape[1]))
+
+    @property
+    def leverage(self) -> Array:
+        return np.full(self.shape[0], self.shape[1] / self.shape[0])  # every row is a centre, more or less
 
     def squares(self, h: Array) -> Array:
         return np.concatenate([block.squares(h) for _, block in self._each()])

@@ -54,9 +54,16 @@ class Curvature:
         entry = self.d[:, k] if k == l else 0.0 * self.d[:, k]
         return entry if self.u is None else entry - self.u[:, k] * self.u[:, l]
 
-    def damped(self, mu: float, weight: Array | None) -> Curvature:
-        """Return the curvature with ``mu c_i`` added on the diagonal."""
-        return self if mu == 0.0 else Curvature(self.d + (mu if weight is None else mu * weight[:, None]), self.u)
+    def damped(self, mu: float | Array, weight: Array | None) -> Curvature:
+        """Return the curvature with ``mu_i c_i`` added on the diagonal; one number stands for all rows."""
+        if np.ndim(mu) == 0 and mu == 0.0:
+            return self
+        added = mu if weight is None else mu * weight
+        return Curvature(self.d + (added if np.ndim(added) == 0 else added[:, None]), self.u)
+
+    def scaled(self, factor: Array) -> Curvature:
+        """Return the curvature with every row multiplied by its ``factor`` (n,)."""
+        return Curvature(self.d * factor[:, None], None if self.u is None else self.u * np.sqrt(factor)[:, None])
 
     def rows(self, index: Any) -> Curvature:
         """Return the curvature of some rows only."""

@@ -36,7 +36,8 @@ _BUDGET = 1e8  # element visits before control returns to Python, some tens of m
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
 _NEWTON_STEPS = 10  # between two certificates
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
-_LEAST_DAMPING = 1e-4
+_LEAST_DAMPING, _FAR_DAMPING = 1e-4, 1e-2  # where damping begins: for all rows, for those that a step carries far
+_FAR = 2.0  # a step in eta beyond which the quadratic model says little about a row
 _SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
 _MOST_SWEEPS = 100  # over the columns, in one model
 _COMPILED = 20_000  # entries of eta up to which the whole Newton iteration runs in the core
@@ -74,7 +75,8 @@ class Coordinate:
 
     def __init__(self) -> None:
         self._hessian: Snapshot | None = None
-        self._damping = 0.0
+        self._level = 0.0  # of damping
+        self._far: Array | None = None  # rows (n,) that are damped, if not all of them
         self.lookahead = 0.0  # admit zero weights whose gradient is within this fraction of the slope, once
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
@@ -98,20 +100,21 @@ class Coordinate:
         for _ in range(_NEWTON_STEPS):
             previous = violation
             model = self._minimise_model(local, point, g, previous, target)
-            moved = local.search(point, *model)
-            if moved is None and self._damping >= 1.0:
+            before = point
+            point, taken = local.search(point, *model) or (point, 0.0)
+            if taken == 0.0 and self._level >= 1.0:
                 break
-            self._adapt_damping(0.0 if moved is None else moved[1])
-            if moved is not None:
-                point = moved[0]
-            elif self._hessian is None or self._hessian.exact_at(point):
+            self._adapt(problem, point, model[1], taken)
+            if taken == 0.0:
                 continue
-            g = local.gradient(point)
+            old, g = g, local.gradient(point)
+            if self._hessian is not None and self._hessian.holds(ws.columns):
+                self._hessian.learn(*local.difference(before, old, point, g))
             violation = ws.worst(point, g)
             if violation <= target:
                 break
             if self._hessian is not None and (local.trifle or violation > _STALE * previous):
-                self._hessian = self._hessian.renewed(problem, point, self._damping)
+                self._hessian = self._hessian.renewed(problem, point, self._damping, more=2)
         return point
 
     def _compiled_newton(self, local: _Local, point: Point, target: float) -> tuple[Point, float, bool]:
@@ -120,11 +123,11 @@ class Coordinate:
         w, b = point.w[ws.columns, ws.outputs], point.b.copy()
         old = w.copy()
         eta, residual = point.eta.T.copy(), np.empty_like(point.eta.T)
-        violation, loss, self._damping, _, slow = _call(
+        violation, loss, self._level, _, slow = _call(
             "newton",
             local.design,
             (ws.first, local.index, ws.slope, ws.ridge, w, b, eta, residual, problem.y.T, problem.weight),
-            (not problem.likelihood.shift_invariant, problem.fit_intercept, self._damping, target),
+            (not problem.likelihood.shift_invariant, problem.fit_intercept, self._level, target),
             (_NEWTON_STEPS, _MOST_SWEEPS),
         )
         weights = point.w.copy()
@@ -150,13 +153,31 @@ class Coordinate:
             self._hessian = Snapshot(problem, point, len(g), self._damping)
         return model
 
-    def _adapt_damping(self, taken: float) -> None:
-        """Where saturated rows have no curvature the model promises too much: a cut step asks for damping."""
-        if taken < 0.5:
-            self._damping = max(10.0 * self._damping, _LEAST_DAMPING)
-            self._hessian = None
-        elif taken == 1.0:
-            self._damping = self._damping / 10.0 if self._damping > _LEAST_DAMPING else 0.0
+    @property
+    def _damping(self) -> Any:
+        """What is added to the curvature of each row; a number where all rows get the same."""
+        return self._level if self._far is None else self._level * self._far
+
+    def _adapt(self, problem: Problem, point: Point, delta: Array, taken: float) -> None:
+        """Learn from the fraction of a step that could be taken.
+
+        A model that promises too much saw rows where there is hardly any curvature, but would be some on the way: such
+        rows are damped. If the step carries no row far, the model is made of too few rows.
+        """
+        if taken == 1.0:
+            self._level = self._level / 10.0 if self._level > _LEAST_DAMPING else 0.0
+        if taken >= 0.5:
+            return
+        far = np.abs(delta).max(axis=1) > _FAR
+        if self._hessian is not None and self._hessian.sampled and not far.any():
+            self._hessian = self._hessian.renewed(problem, point, self._damping, more=4)
+            return
+        if self._level == 0.0 or not far.any():
+            self._far = far if far.any() else None
+        elif self._far is not None:
+            self._far |= far
+        self._level = max(10.0 * self._level, _FAR_DAMPING if far.any() else _LEAST_DAMPING)
+        self._hessian = None
 
 
 def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple[_WorkingSet, bool]:
@@ -204,8 +225,17 @@ class _Local:
     def gradient(self, point: Point) -> Array:
         return self.design.adjoint(point.residual)[self.index, self.ws.outputs]
 
+    def difference(self, before: Point, old: Array, after: Point, new: Array) -> tuple[Array, Array]:
+        """Return the step between two points and the change of the gradient, intercepts first."""
+        ws = self.ws
+        step = (after.w - before.w)[ws.columns, ws.outputs]
+        if not self.problem.fit_intercept:
+            return step, new - old
+        turn = after.residual.sum(axis=0) - before.residual.sum(axis=0)
+        return np.concatenate([after.b - before.b, step]), np.concatenate([turn, new - old])
+
     def solve_columns(
-        self, point: Point, g: Array, tol: float, sweeps: int, damping: float
+        self, point: Point, g: Array, tol: float, sweeps: int, damping: Any
     ) -> tuple[tuple[Array, Array, Array], bool]:
         """Minimise the model at ``point`` with the residual kept up to date.
 

@@ -44,57 +44,71 @@ class Snapshot:
     With many more rows than coordinates a random sample of rows is enough.
     """
 
-    def __init__(self, problem: Problem, point: Point, size: int, damping: float, rows: int | None = None) -> None:
+    def __init__(self, problem: Problem, point: Point, size: int, damping: Any, rows: int | None = None) -> None:
         n, d = problem.design.shape
         q = point.eta.shape[1]
         self._eta = point.eta
         self._design = problem.design
         self._curvature = problem.curvature(point).damped(damping, problem.weight)
         self._count = min(_sampled_rows(n, size) if rows is None else rows, n)
-        self._scale = n / self._count
-        if self._count < n:
-            sample = _sample(n, self._count)
-            self._scale = n / len(sample)
-            self._design, self._curvature = self._design.rows(sample), self._curvature.rows(sample)
+        if self.sampled:
+            sample, multiplicity = _sample(problem, self._count)
+            self._design = self._design.rows(sample)
+            self._curvature = self._curvature.rows(sample).scaled(multiplicity)
         free = q if problem.fit_intercept else 0
         self._free = np.arange(free)
         self._columns, self._outputs = np.full(free, d), np.arange(free)
         self._position = np.full(d * q, -1)
         self._H = np.zeros((0, 0))
         self._uses = 0
-        self._last: tuple[Array, Array, Reduced] | None = None
+        self._last: tuple[Array, Array, Array] | None = None  # columns, outputs, their Hessian
+
+    @property
+    def sampled(self) -> bool:
+        """Whether some rows were left out."""
+        return self._count < len(self._eta)
 
     def exact_at(self, point: Point) -> bool:
         """Whether this is the true Hessian of ``point``."""
-        return self._eta is point.eta and self._scale == 1.0
+        return self._eta is point.eta and not self.sampled
 
-    def renewed(self, problem: Problem, point: Point, damping: float) -> Snapshot:
-        """Return the Hessian at ``point``, from twice the rows if this one was of little use."""
+    def renewed(self, problem: Problem, point: Point, damping: Any, *, more: int) -> Snapshot:
+        """Return the Hessian at ``point``, from ``more`` times the rows if this one was of little use."""
         rows = max(self._count, _sampled_rows(problem.design.shape[0], len(self._columns)))
-        return Snapshot(problem, point, len(self._columns), damping, rows if self._uses > 2 else 2 * rows)
+        return Snapshot(problem, point, len(self._columns), damping, rows if self._uses > 2 else more * rows)
 
     def reduced(self, columns: Array, outputs: Array) -> Reduced:
         """Return the Hessian of some coordinates; the last answer is kept, since a working set asks several times."""
         self._uses += 1
         if self._last is None or self._last[0] is not columns or self._last[1] is not outputs:
-            self._last = (columns, outputs, self._reduce(columns, outputs))
-        return self._last[2]
+            self._last = (columns, outputs, self._between(columns, outputs))
+        return _reduce(self._last[2], len(self._free))
 
-    def _reduce(self, columns: Array, outputs: Array) -> Reduced:
+    def holds(self, columns: Array) -> bool:
+        """Whether the last answer was about these."""
+        return self._last is not None and self._last[0] is columns
+
+    def learn(self, step: Array, change: Array) -> None:
+        """Correct the last answer by what a step did to the gradient (BFGS); intercepts come before weights.
+
+        This takes the better part of what sampling and age have spoilt out of the following steps.
+        """
+        assert self._last is not None
+        H = self._last[2]
+        along = H @ step
+        expected, found = float(step @ along), float(step @ change)
+        if found > 1e-8 * expected > 0.0:
+            H += np.outer(change / found, change) - np.outer(along / expected, along)
+
+    def _between(self, columns: Array, outputs: Array) -> Array:
         flat = columns * self._curvature.d.shape[1] + outputs
         new = np.flatnonzero(self._position[flat] < 0)
         if len(new):
             size = len(self._columns)
             self._position[flat[new]] = np.arange(size, size + len(new))
             self._extend(columns[new], outputs[new])
-        index, free = self._position[flat], self._free
-        H = self._H[np.ix_(index, index)]
-        across = self._H[np.ix_(free, index)]
-        inverse = np.zeros((len(free), len(free)))
-        if len(free):
-            inverse = solve_symmetric(self._H[np.ix_(free, free)], np.eye(len(free)))
-            H -= across.T @ (inverse @ across)
-        return Reduced(H, across, inverse)
+        index = np.concatenate([self._free, self._position[flat]])
+        return self._H[np.ix_(index, index)]
 
     def _extend(self, columns: Array, outputs: Array) -> None:
         old, new = (self._columns, self._outputs), (columns, outputs)
@@ -111,14 +125,35 @@ class Snapshot:
         self._H = H
 
     def _gram(self, left: Any, right: Any = None) -> Array:
-        return self._scale * self._design.gram(self._curvature, left, right)
+        return self._design.gram(self._curvature, left, right)
 
 
-def _sample(n: int, count: int) -> Array:
-    """Return about ``count`` of n rows, in short runs of neighbours (which memory likes) at random places."""
-    run = 32
-    starts = np.sort(np.random.default_rng(0).choice(n // run, min(-(-count // run), n // run), replace=False))
-    return (run * starts[:, None] + np.arange(run)).ravel()
+def _reduce(full: Array, free: int) -> Reduced:
+    """Minimise the first ``free`` variables, the intercepts, out of a Hessian."""
+    H, across = full[free:, free:].copy(), full[:free, free:]
+    if free == 0:
+        return Reduced(H, across, np.zeros((0, 0)))
+    inverse = solve_symmetric(full[:free, :free], np.eye(free))
+    H -= across.T @ (inverse @ across)
+    # What rounding leaves of a column that is constant in the sample is no curvature.
+    flat = np.flatnonzero(H.diagonal() <= 1e-10 * full.diagonal()[free:])
+    H[flat, flat] = 0.0
+    return Reduced(H, across, inverse)
+
+
+def _sample(problem: Problem, count: int) -> tuple[Array, Array]:
+    """Return about ``count`` rows, drawn at random, and for how many rows each of them stands.
+
+    Rows that hold much of some column's variance, or much weight, are drawn more often: a column of a few ones among a
+    million zeros would be flat in a sample that misses them.
+    """
+    n, d = problem.design.shape
+    chance = 1.0 / n + problem.design.leverage / d
+    if problem.weight is not None:
+        chance = chance + problem.weight / problem.weight.sum()
+    chance = np.minimum(count / chance.sum() * chance, 1.0)
+    sample = np.flatnonzero(np.random.default_rng(0).random(n) < chance)
+    return sample, 1.0 / chance[sample]
 
 
 def _sampled_rows(n: int, m: int) -> int:
