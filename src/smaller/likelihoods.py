@@ -56,10 +56,10 @@ class Curvature:
 
     def damped(self, mu: float | Array, weight: Array | None) -> Curvature:
         """Return the curvature with ``mu_i c_i`` added on the diagonal; one number stands for all rows."""
-        if np.ndim(mu) == 0 and mu == 0.0:
+        if not np.any(mu):
             return self
-        added = mu if weight is None else mu * weight
-        return Curvature(self.d + (added if np.ndim(added) == 0 else added[:, None]), self.u)
+        added = np.reshape(mu if weight is None else mu * weight, (-1, 1))
+        return Curvature(self.d + added, self.u)
 
     def scaled(self, factor: Array) -> Curvature:
         """Return the curvature with every row multiplied by its ``factor`` (n,)."""

@@ -9,6 +9,7 @@ far a point is from the optimum; a :class:`Solution` is what a user keeps.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,9 +19,9 @@ from smaller.designs import Design
 from smaller.likelihoods import Curvature, Likelihood
 from smaller.priors import ElasticNet, Prior
 
-__all__ = ["Certificate", "Point", "Problem", "Solution", "Status"]
+__all__ = ["Certificate", "Point", "Problem", "Solution", "Status", "rounding"]
 
-
+EPSILON = float(np.finfo(np.float64).eps)
 _LARGEST_FREE_BLOCK = 2000  # coordinates that one exact Newton solve takes on
 
 
@@ -40,6 +41,12 @@ class Status(enum.Enum):
     )
 
 
+def rounding(eta: Array) -> float:
+    """Return what rounding leaves in a sum of this size."""
+    xp = array_namespace(eta)
+    return EPSILON * max(float(xp.max(eta)), -float(xp.min(eta)))
+
+
 @dataclass(frozen=True)
 class Point:
     """Weights with everything that one evaluation of the loss gives."""
@@ -50,6 +57,8 @@ class Point:
     loss: float
     residual: Array  # (n, q), gradient of the loss in eta
     penalty: float
+    drift: float = 0.0  # what rounding may have left in eta since it was formed from the weights
+    G: Array | None = None  # (d, q) gradient of the loss in w, where it is known
 
     @property
     def objective(self) -> float:
@@ -114,12 +123,27 @@ class Problem:
         eta += b
         return eta
 
-    def at(self, w: Array, b: Array, eta: Array | None = None) -> Point:
-        """Evaluate at ``(w, b)``; ``eta`` is passed when it is known already."""
+    def at(self, w: Array, b: Array, eta: Array | None = None, drift: float = math.inf) -> Point:
+        """Evaluate at ``(w, b)``; ``eta`` is passed when it is known already, up to a ``drift``."""
         if eta is None:
-            eta = self.forward(w, b)
-        loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
-        return Point(w, b, eta, loss, residual, self.prior.penalty(w))
+            eta, drift = self.forward(w, b), 0.0
+        loss, residual, _ = self.evaluate(eta)
+        return Point(w, b, eta, loss, residual, self.prior.penalty(w), drift)
+
+    def evaluate(self, eta: Array, design: Design | None = None) -> tuple[float, Array, Array | None]:
+        """Return the loss, its gradient in ``eta``, and with ``design`` (some columns of ours) in their weights."""
+        parts = list((design or self.design).parts(eta.shape[1]))
+        if len(parts) == 1:
+            loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
+            return loss, residual, None if design is None else design.adjoint(residual)
+        loss, residual, G = 0.0, np.empty_like(eta), 0.0
+        for rows, part in parts:
+            weight = None if self.weight is None else self.weight[rows]
+            more, residual[rows] = self.likelihood.evaluate(eta[rows], self.y[rows], weight)
+            loss += more
+            if design is not None:
+                G = G + part.adjoint(residual[rows])
+        return loss, residual, None if design is None else G
 
     def null(self) -> Point:
         """Return the model without weights: its loss is the scale of all tolerances."""
@@ -129,11 +153,11 @@ class Problem:
         b = self.likelihood.null(self.y, self.weight)
         if not self.fit_intercept:
             b = xp.zeros_like(b)
-        return self.at(w, b, xp.zeros_like(self.y) + b)
+        return self.at(w, b, xp.zeros_like(self.y) + b, drift=0.0)
 
     def gradient(self, point: Point) -> Array:
         """Return the gradient of the loss in w (d, q)."""
-        return self.design.adjoint(point.residual)
+        return self.design.adjoint(point.residual) if point.G is None else point.G
 
     def curvature(self, point: Point, *, bound: bool = False) -> Curvature:
         return self.likelihood.curvature(point.eta, self.y, self.weight, bound=bound)
@@ -210,14 +234,14 @@ class Problem:
         t = 1.0
         for _ in range(40):
             eta = point.eta + t * move
-            loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
+            loss, residual, _ = self.evaluate(eta)
             # A step that promises less than the loss can resolve is taken on the model's word.
             if loss <= point.loss + 1e-4 * t * slope or (t == 1.0 and -slope <= 1e-12 * abs(point.loss)):
                 w = point.w
                 if block is not None:
                     w = from_host(to_host(w).copy(), w)
                     w[free] = w[free] + t * dw
-                return Point(w, point.b + t * db, eta, loss, residual, point.penalty)
+                return Point(w, point.b + t * db, eta, loss, residual, point.penalty, point.drift + rounding(eta))
             t /= 2.0
         return None
 

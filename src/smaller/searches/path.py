@@ -15,7 +15,7 @@ from scipy import sparse
 
 from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
-from smaller.problem import Point, Problem, Solution, Status
+from smaller.problem import Point, Problem, Solution, Status, rounding
 from smaller.solvers import ALL_SOLVERS, choose
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, descend
@@ -102,7 +102,7 @@ def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Po
         now + ratio * (now - then)
         for now, then in ((point.w, earlier.w), (point.b, earlier.b), (point.eta, earlier.eta))
     )
-    guess = problem.at(w, b, eta)
+    guess = problem.at(w, b, eta, (1.0 + ratio) * point.drift + ratio * earlier.drift + rounding(eta))
     return guess if guess.objective < point.objective else point
 
 

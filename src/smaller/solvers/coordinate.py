@@ -15,8 +15,9 @@ The line search then works on eta alone.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from scipy import linalg
 
 import smaller._core as _core
 from smaller.arrays import Array
-from smaller.designs import Csc, Dense, Design
+from smaller.designs import Coordinates, Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import line_search
@@ -35,13 +36,15 @@ __all__ = ["Coordinate"]
 _BUDGET = 1e8  # element visits before control returns to Python, some tens of milliseconds
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
 _NEWTON_STEPS = 10  # between two certificates
+_OUTSIDE = 3.0  # times the violation in the working set: enough to choose a new one
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
 _LEAST_DAMPING, _FAR_DAMPING = 1e-4, 1e-2  # where damping begins: for all rows, for those that a step carries far
-_FAR = 2.0  # a step in eta beyond which the quadratic model says little about a row
+_SHORT_STEP, _FAR = 0.5, 2.0  # in eta: the curvature hardly changes; the quadratic model says little about a row
 _SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
 _MOST_SWEEPS = 100  # over the columns, in one model
 _COMPILED = 20_000  # entries of eta up to which the whole Newton iteration runs in the core
 _TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
+_SOON = 0.1  # on a path: coordinates for which the Hessian is made in advance, as a fraction of those in use
 _CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
 _LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large to keep
 
@@ -50,11 +53,19 @@ _LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large t
 class _WorkingSet:
     """Coordinates sorted by output, with their penalty."""
 
-    columns: Array  # (m,) int64
-    outputs: Array  # (m,) int64
+    at: Coordinates  # columns and outputs (m,) int64
     first: Array  # (q + 1,) int64
     slope: Array  # (m,)
     ridge: Array  # (m,)
+    soon: Coordinates  # likely to be needed before long
+
+    @property
+    def columns(self) -> Array:
+        return self.at[0]
+
+    @property
+    def outputs(self) -> Array:
+        return self.at[1]
 
     def violation(self, w: Array, g: Array) -> Array:
         gradient = g + self.ridge * w
@@ -91,7 +102,7 @@ class Coordinate:
         violation = ws.worst(point, g)
         target = 0.1 * violation
         if complete:  # no violator was left out: go all the way, to a gap of about violation * |w|_1
-            target = min(target, 0.2 * aim / max(float(np.abs(point.w).sum()), 1e-300))
+            target = min(target, 0.5 * aim / max(float(np.abs(point.w).sum()), 1e-300))
         if local.compiled and self._hessian is None:
             point, violation, slow = self._compiled_newton(local, point, target)
             if not slow or violation <= target:
@@ -101,20 +112,22 @@ class Coordinate:
             previous = violation
             model = self._minimise_model(local, point, g, previous, target)
             before = point
-            point, taken = local.search(point, *model) or (point, 0.0)
+            point, taken, found = local.search(point, *model) or (point, 0.0, None)
             if taken == 0.0 and self._level >= 1.0:
                 break
             self._adapt(problem, point, model[1], taken)
             if taken == 0.0:
                 continue
-            old, g = g, local.gradient(point)
-            if self._hessian is not None and self._hessian.holds(ws.columns):
-                self._hessian.learn(*local.difference(before, old, point, g))
+            old, g = g, local.gradient(point) if found is None else local.pick(found)
+            if self._hessian is not None:
+                local.learn(self._hessian, before, old, point, g)
             violation = ws.worst(point, g)
-            if violation <= target:
+            if violation <= target or _worse_outside(problem, point, violation):
                 break
             if self._hessian is not None and (local.trifle or violation > _STALE * previous):
-                self._hessian = self._hessian.renewed(problem, point, self._damping, more=2)
+                # After a short step the curvature is the same: more rows are needed.
+                more = 2 if np.abs(model[1]).max() < _SHORT_STEP else 1
+                self._hessian = self._hessian.renewed(problem, point, self._damping, more=more)
         return point
 
     def _compiled_newton(self, local: _Local, point: Point, target: float) -> tuple[Point, float, bool]:
@@ -133,7 +146,7 @@ class Coordinate:
         weights = point.w.copy()
         weights[ws.columns, ws.outputs] = w
         penalty = point.penalty + ws.penalty_change(old, w)
-        return Point(weights, b, eta.T, loss, residual.T, penalty), violation, slow
+        return Point(weights, b, eta.T, loss, residual.T, penalty, math.inf), violation, slow
 
     def _minimise_model(
         self, local: _Local, point: Point, g: Array, violation: float, target: float
@@ -180,6 +193,11 @@ class Coordinate:
         self._hessian = None
 
 
+def _worse_outside(problem: Problem, point: Point, violation: float) -> bool:
+    """Whether the gradient of all columns, where it came for free, shows more to do outside of the working set."""
+    return point.G is not None and float(problem.prior.violation(point.w, point.G).max()) > _OUTSIDE * violation
+
+
 def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple[_WorkingSet, bool]:
     """All non-zero weights, and as many of the worst violators again; says whether these are all violators.
 
@@ -201,9 +219,19 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
         least = np.argpartition(promise, -room)[:-room]
         chosen[candidates[least]] = False
         complete = bool(promise[least].max() <= 0.0)
-    outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.reshape(active.shape).T))  # sorted by output
+    chosen = chosen.reshape(active.shape)
+    outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.T))  # sorted by output
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
-    return _WorkingSet(columns, outputs, first, slope[columns, outputs], ridge[columns, outputs]), complete
+    at = (columns, outputs)
+    soon = _best_of(np.where(chosen, -np.inf, excess / slope), int(_SOON * len(columns))) if lookahead else at
+    return _WorkingSet(at, first, slope[at], ridge[at], soon), complete
+
+
+def _best_of(promise: Array, count: int) -> Coordinates:
+    """Return the ``count`` coordinates that promise most."""
+    flat = np.argpartition(promise.ravel(), -count)[-count:] if count else np.empty(0, dtype=np.intp)
+    columns, outputs = np.unravel_index(flat, promise.shape)
+    return columns, outputs
 
 
 class _Local:
@@ -212,7 +240,7 @@ class _Local:
     def __init__(self, problem: Problem, ws: _WorkingSet) -> None:
         self.problem, self.ws = problem, ws
         m = len(ws.columns)
-        self.price = gram_price(problem.design, m)
+        self.price = gram_price(problem.design, problem.y.shape[1], m)
         n = problem.design.shape[0]
         self.trifle = n * m * m <= _TRIFLE
         self.compiled = isinstance(problem.likelihood, Multinomial) and n * problem.y.shape[1] <= _COMPILED
@@ -223,16 +251,19 @@ class _Local:
         self.index = ws.columns if self.whole else self.place.astype(np.int64)
 
     def gradient(self, point: Point) -> Array:
-        return self.design.adjoint(point.residual)[self.index, self.ws.outputs]
+        return self.pick(self.design.adjoint(point.residual))
 
-    def difference(self, before: Point, old: Array, after: Point, new: Array) -> tuple[Array, Array]:
-        """Return the step between two points and the change of the gradient, intercepts first."""
-        ws = self.ws
-        step = (after.w - before.w)[ws.columns, ws.outputs]
-        if not self.problem.fit_intercept:
-            return step, new - old
-        turn = after.residual.sum(axis=0) - before.residual.sum(axis=0)
-        return np.concatenate([after.b - before.b, step]), np.concatenate([turn, new - old])
+    def pick(self, G: Array) -> Array:
+        """Return what belongs to the working set out of the gradient in all weights of its columns."""
+        return G[self.index, self.ws.outputs]
+
+    def learn(self, snapshot: Snapshot, before: Point, old: Array, after: Point, new: Array) -> None:
+        """Correct the Hessian by what was found between two points, ``old`` and ``new`` being the gradients there."""
+        model = snapshot.reduced(self.ws.at, self.ws.soon)
+        turn = np.zeros(0)
+        if self.problem.fit_intercept:
+            turn = after.residual.sum(axis=0) - before.residual.sum(axis=0)
+        model.learn((after.w - before.w)[self.ws.at], model.gradient(new - old, turn))
 
     def solve_columns(
         self, point: Point, g: Array, tol: float, sweeps: int, damping: Any
@@ -279,7 +310,7 @@ class _Local:
         ws, problem = self.ws, self.problem
         w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
         q = point.eta.shape[1]
-        model = snapshot.reduced(ws.columns, ws.outputs)
+        model = snapshot.reduced(ws.at, ws.soon)
         gb = point.residual.sum(axis=0) if problem.fit_intercept else np.zeros(0)
         new = w.copy()
         _minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
@@ -289,8 +320,8 @@ class _Local:
         db = model.intercepts(new - w, gb) if problem.fit_intercept else np.zeros(q)
         return new, delta + db, db
 
-    def search(self, point: Point, new: Array, delta: Array, db: Array) -> tuple[Point, float] | None:
-        """Line search towards the model's minimiser."""
+    def search(self, point: Point, new: Array, delta: Array, db: Array) -> tuple[Point, float, Array | None] | None:
+        """Line search towards the model's minimiser; see `line_search`."""
         ws = self.ws
         w = point.w[ws.columns, ws.outputs]
 
@@ -304,7 +335,10 @@ class _Local:
 
             return weights, ws.penalty_change(w, trial)
 
-        return line_search(self.problem, point, delta, db, move)
+        found = line_search(self.problem, point, delta, db, move, self.design)
+        if found is None or not self.whole or found[2] is None:
+            return found
+        return replace(found[0], G=found[2]), *found[1:]
 
 
 def _minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:

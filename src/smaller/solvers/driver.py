@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from smaller.arrays import Array, array_namespace
-from smaller.problem import Certificate, Point, Problem, Solution, Status
+from smaller.designs import Design
+from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 
 __all__ = ["Progress", "Run", "Stepper", "descend", "drive", "line_search"]
 
@@ -100,7 +101,7 @@ def descend(
     steepest: float | None = None
     history: list[float] = []
     stalled, best = 0, (float("inf"), float("inf"))
-    iteration, exact = 0, G is None
+    iteration = 0
     if G is not None:
         point, iteration = stepper.advance(problem, point, G, Certificate(point.objective, math.inf, None), aim), 1
     while True:
@@ -116,9 +117,9 @@ def descend(
             break
         met = _met(certificate, aim, tol, steepest)
         stalled = 0 if _better(certificate, best) else stalled + 1
-        if not exact and (met or stalled):
+        if (met and not _trusted(point, aim)) or (stalled and point.drift > 0.0):
             # Many small steps leave rounding behind in eta: nothing is claimed before it is formed anew.
-            point, exact = problem.at(point.w, point.b), True
+            point = problem.at(point.w, point.b)
             continue
         if met:
             status = Status.CONVERGED
@@ -133,7 +134,7 @@ def descend(
             status = Status.STALLED
             break
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
-        point, exact = stepper.advance(problem, point, G, certificate, aim), False
+        point = stepper.advance(problem, point, G, certificate, aim)
         iteration += 1
     return Run(point, G, certificate, status, iteration, tuple(history))
 
@@ -144,13 +145,14 @@ def line_search(
     delta: Array,
     db: Array,
     move: Callable[[float], tuple[Callable[[], Array], float]],
-) -> tuple[Point, float] | None:
+    design: Design | None = None,
+) -> tuple[Point, float, Array | None] | None:
     """Armijo backtracking on eta alone: every trial costs O(n q), never a product with the design.
 
     ``delta`` is the full step in eta, ``db`` in the intercepts; ``move(t)`` returns a function that makes the weights
     after a fraction t of the step, and the change of their penalty (a sum of differences, since a difference of sums
-    would drown in rounding near the optimum). Returns the new point and the fraction taken, or None when nothing lowers
-    the objective.
+    would drown in rounding near the optimum). Returns the new point, the fraction taken and, if that is the whole step,
+    the gradient in the weights of ``design``; or None when nothing lowers the objective.
     """
     xp = array_namespace(delta)
     slope = float(xp.sum(point.residual * delta)) + move(1.0)[1]
@@ -160,13 +162,20 @@ def line_search(
     for _ in range(40):
         make, change = move(t)
         eta = point.eta + t * delta
-        loss, residual = problem.likelihood.evaluate(eta, problem.y, problem.weight)
+        loss, residual, gradient = problem.evaluate(eta, design if t == 1.0 else None)
         # A step that promises less than the objective can resolve is taken on the model's word.
         unresolved = t == 1.0 and -slope <= 1e-12 * abs(point.objective)
         if unresolved or (loss - point.loss) + change <= 1e-4 * t * slope:
-            return Point(make(), point.b + t * db, eta, loss, residual, point.penalty + change), t
+            drift = point.drift + rounding(eta)
+            return Point(make(), point.b + t * db, eta, loss, residual, point.penalty + change, drift), t, gradient
         t /= 2.0
     return None
+
+
+def _trusted(point: Point, aim: float) -> bool:
+    """Whether rounding in eta is far too small to change what the certificate says."""
+    xp = array_namespace(point.residual)
+    return point.drift * float(xp.sum(xp.abs(point.residual))) <= 1e-3 * aim
 
 
 def _met(certificate: Certificate, aim: float, tol: float, steepest: float | None) -> bool:

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import blas
 
 from smaller.arrays import Array, solve_symmetric
-from smaller.designs import Csc, Design
+from smaller.designs import Coordinates, Csc, Design
 from smaller.problem import Point, Problem
 
 __all__ = ["Reduced", "Snapshot", "gram_price"]
 
-_SAMPLE_ROWS = 30  # rows per coordinate in a sampled Hessian
+_FEWEST_ROWS, _MOST_ROWS = 10, 60  # per coordinate in a sampled Hessian
+_PASSES = 10  # over the data, that a sampled Hessian may cost
 _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
 
 
@@ -25,7 +27,7 @@ _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than 
 class Reduced:
     """A Hessian out of which the intercepts have been minimised: they answer every step at once."""
 
-    H: Array  # (m, m)
+    H: Array  # (m, m), corrected in place as steps show what it should have been
     across: Array  # (q, m) between intercepts and weights; no rows without intercepts
     inverse: Array  # (q, q) of the intercepts' own block
 
@@ -36,6 +38,17 @@ class Reduced:
     def intercepts(self, step: Array, gb: Array) -> Array:
         """Return the intercepts' move that belongs to a step of the weights."""
         return -(self.inverse @ (gb + self.across @ step))
+
+    def learn(self, step: Array, change: Array) -> None:
+        """Correct H (BFGS) by what a step did to the `gradient`.
+
+        This takes the better part of what sampling and age have spoilt out of the following steps.
+        """
+        along = self.H @ step
+        expected, found = float(step @ along), float(step @ change)
+        if found > 1e-8 * expected > 0.0:
+            blas.dger(1.0 / found, change, change, a=self.H.T, overwrite_a=True)
+            blas.dger(-1.0 / expected, along, along, a=self.H.T, overwrite_a=True)
 
 
 class Snapshot:
@@ -50,7 +63,7 @@ class Snapshot:
         self._eta = point.eta
         self._design = problem.design
         self._curvature = problem.curvature(point).damped(damping, problem.weight)
-        self._count = min(_sampled_rows(n, size) if rows is None else rows, n)
+        self._count = min(_sampled_rows(problem.design, q, size) if rows is None else rows, n)
         if self.sampled:
             sample, multiplicity = _sample(problem, self._count)
             self._design = self._design.rows(sample)
@@ -61,7 +74,7 @@ class Snapshot:
         self._position = np.full(d * q, -1)
         self._H = np.zeros((0, 0))
         self._uses = 0
-        self._last: tuple[Array, Array, Array] | None = None  # columns, outputs, their Hessian
+        self._last: tuple[Coordinates, Reduced] | None = None
 
     @property
     def sampled(self) -> bool:
@@ -74,41 +87,38 @@ class Snapshot:
 
     def renewed(self, problem: Problem, point: Point, damping: Any, *, more: int) -> Snapshot:
         """Return the Hessian at ``point``, from ``more`` times the rows if this one was of little use."""
-        rows = max(self._count, _sampled_rows(problem.design.shape[0], len(self._columns)))
+        rows = max(self._count, _sampled_rows(problem.design, point.eta.shape[1], len(self._columns)))
         return Snapshot(problem, point, len(self._columns), damping, rows if self._uses > 2 else more * rows)
 
-    def reduced(self, columns: Array, outputs: Array) -> Reduced:
-        """Return the Hessian of some coordinates; the last answer is kept, since a working set asks several times."""
-        self._uses += 1
-        if self._last is None or self._last[0] is not columns or self._last[1] is not outputs:
-            self._last = (columns, outputs, self._between(columns, outputs))
-        return _reduce(self._last[2], len(self._free))
+    def reduced(self, at: Coordinates, soon: Coordinates) -> Reduced:
+        """Return the Hessian of some coordinates; the last answer is kept, since a working set asks several times.
 
-    def holds(self, columns: Array) -> bool:
-        """Whether the last answer was about these."""
-        return self._last is not None and self._last[0] is columns
-
-    def learn(self, step: Array, change: Array) -> None:
-        """Correct the last answer by what a step did to the gradient (BFGS); intercepts come before weights.
-
-        This takes the better part of what sampling and age have spoilt out of the following steps.
+        Whenever the Hessian must grow, those expected ``soon`` are taken along.
         """
-        assert self._last is not None
-        H = self._last[2]
-        along = H @ step
-        expected, found = float(step @ along), float(step @ change)
-        if found > 1e-8 * expected > 0.0:
-            H += np.outer(change / found, change) - np.outer(along / expected, along)
+        self._uses += 1
+        if self._last is None or self._last[0] is not at:
+            self._last = (at, self._reduce(at, soon))
+        return self._last[1]
 
-    def _between(self, columns: Array, outputs: Array) -> Array:
-        flat = columns * self._curvature.d.shape[1] + outputs
-        new = np.flatnonzero(self._position[flat] < 0)
-        if len(new):
-            size = len(self._columns)
-            self._position[flat[new]] = np.arange(size, size + len(new))
-            self._extend(columns[new], outputs[new])
-        index = np.concatenate([self._free, self._position[flat]])
-        return self._H[np.ix_(index, index)]
+    def _reduce(self, at: Coordinates, soon: Coordinates) -> Reduced:
+        q = self._curvature.d.shape[1]
+        flat = at[0] * q + at[1]
+        if np.any(self._position[flat] < 0):
+            wanted = np.concatenate([flat, soon[0] * q + soon[1]])
+            new = wanted[self._position[wanted] < 0]
+            self._position[new] = np.arange(len(self._columns), len(self._columns) + len(new))
+            self._extend(*np.divmod(new, q))
+        index, free = self._position[flat], self._free
+        H, across = self._H[np.ix_(index, index)], self._H[np.ix_(free, index)]
+        if len(free) == 0:
+            return Reduced(H, across, np.zeros((0, 0)))
+        inverse = solve_symmetric(self._H[np.ix_(free, free)], np.eye(len(free)))
+        before = H.diagonal().copy()
+        H -= across.T @ (inverse @ across)
+        # What rounding leaves of a column that is constant in the sample is no curvature.
+        flat = np.flatnonzero(H.diagonal() <= 1e-10 * before)
+        H[flat, flat] = 0.0
+        return Reduced(H, across, inverse)
 
     def _extend(self, columns: Array, outputs: Array) -> None:
         old, new = (self._columns, self._outputs), (columns, outputs)
@@ -128,19 +138,6 @@ class Snapshot:
         return self._design.gram(self._curvature, left, right)
 
 
-def _reduce(full: Array, free: int) -> Reduced:
-    """Minimise the first ``free`` variables, the intercepts, out of a Hessian."""
-    H, across = full[free:, free:].copy(), full[:free, free:]
-    if free == 0:
-        return Reduced(H, across, np.zeros((0, 0)))
-    inverse = solve_symmetric(full[:free, :free], np.eye(free))
-    H -= across.T @ (inverse @ across)
-    # What rounding leaves of a column that is constant in the sample is no curvature.
-    flat = np.flatnonzero(H.diagonal() <= 1e-10 * full.diagonal()[free:])
-    H[flat, flat] = 0.0
-    return Reduced(H, across, inverse)
-
-
 def _sample(problem: Problem, count: int) -> tuple[Array, Array]:
     """Return about ``count`` rows, drawn at random, and for how many rows each of them stands.
 
@@ -156,15 +153,16 @@ def _sample(problem: Problem, count: int) -> tuple[Array, Array]:
     return sample, 1.0 / chance[sample]
 
 
-def _sampled_rows(n: int, m: int) -> int:
+def _sampled_rows(design: Design, q: int, m: int) -> int:
     """Rows enough for the Hessian of m coordinates; all of them unless that saves at least half."""
-    wanted = max(_SAMPLE_ROWS * m, 4096)
+    n, d = design.shape
+    affordable = _PASSES * n * d * q / m**2
+    wanted = max(int(min(max(affordable, _FEWEST_ROWS * m), _MOST_ROWS * m)), 4096)
     return n if 2 * wanted >= n else wanted
 
 
-def gram_price(design: Design, m: int) -> float:
+def gram_price(design: Design, q: int, m: int) -> float:
     """Return what a Hessian of m coordinates costs, in sweeps over their columns."""
     if isinstance(design, Csc):
         return float("inf")
-    n = design.shape[0]
-    return m * _sampled_rows(n, m) / (n * _BLAS_ADVANTAGE)
+    return m * _sampled_rows(design, q, m) / (design.shape[0] * _BLAS_ADVANTAGE)
