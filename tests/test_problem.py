@@ -245,3 +245,34 @@ def test_a_problem_without_columns_is_its_null_model() -> None:
     solution = solve(problem)
     assert solution.status is Status.CONVERGED
     np.testing.assert_allclose(likelihood.predict(solution.b[None, :]), [[0.25, 0.25, 0.5]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sample_of_rows_estimates_the_sum(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 3))
+    X[:, 0] = 0.0
+    X[:4, 0] = 1.0
+    case = random_case(0, n=5000, d=3).but(X=X, weight=rng.random(5000) if weighted else None)
+    problem = case.problem()
+    rows, part = problem.sample(500)
+    assert 350 < len(rows) < 650
+    assert set(range(4)) <= set(rows)  # all there is of the first column
+    w, b = random_point(case, 1)
+    assert part.at(w, b).loss == pytest.approx(problem.at(w, b).loss, rel=0.15)
+    every, whole = problem.sample(10**9)
+    assert len(every) == 5000
+    assert whole.at(w, b).loss == pytest.approx(problem.at(w, b).loss, rel=1e-12)
+
+
+def test_rows_in_blocks_give_the_same_sums() -> None:
+    case = random_case(2, n=30_000).but(weight=np.random.default_rng(0).random(30_000))
+    problem = case.problem()
+    assert len(list(problem.design.parts(3))) > 1
+    w, b = random_point(case, 3)
+    eta = problem.forward(w, b)
+    loss, residual, G = problem.evaluate(eta, problem.design)
+    expected, plain = problem.likelihood.evaluate(eta, problem.y, problem.weight)
+    assert loss == pytest.approx(expected, rel=1e-13)
+    np.testing.assert_array_equal(residual, plain)
+    np.testing.assert_allclose(G, case.X.T @ plain, rtol=1e-9, atol=1e-9)

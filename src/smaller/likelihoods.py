@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy import special
@@ -60,14 +60,6 @@ class Curvature:
             return self
         added = np.reshape(mu if weight is None else mu * weight, (-1, 1))
         return Curvature(self.d + added, self.u)
-
-    def scaled(self, factor: Array) -> Curvature:
-        """Return the curvature with every row multiplied by its ``factor`` (n,)."""
-        return Curvature(self.d * factor[:, None], None if self.u is None else self.u * np.sqrt(factor)[:, None])
-
-    def rows(self, index: Any) -> Curvature:
-        """Return the curvature of some rows only."""
-        return Curvature(self.d[index], None if self.u is None else self.u[index])
 
 
 class Likelihood(Protocol):

@@ -118,6 +118,21 @@ class Problem:
     def with_prior(self, prior: Prior) -> Problem:
         return replace(self, prior=prior)
 
+    def sample(self, count: int) -> tuple[Array, Problem]:
+        """Draw about ``count`` rows; returns their indices and the problem in which each stands for several.
+
+        Rows that hold much of some column's variance, or much weight, are drawn more often: a column of a few ones
+        among a million zeros would be flat in a sample that misses them.
+        """
+        n, d = self.design.shape
+        chance = 1.0 / n + self.design.leverage / d
+        if self.weight is not None:
+            chance = chance + self.weight / self.weight.sum()
+        chance = np.minimum(count / chance.sum() * chance, 1.0)
+        rows = np.flatnonzero(np.random.default_rng(0).random(n) < chance)
+        weight = 1.0 / chance[rows] if self.weight is None else self.weight[rows] / chance[rows]
+        return rows, replace(self, design=self.design.rows(rows), y=np.asfortranarray(self.y[rows]), weight=weight)
+
     def forward(self, w: Array, b: Array) -> Array:
         eta = self.design.forward(w)
         eta += b

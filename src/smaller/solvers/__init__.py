@@ -12,7 +12,7 @@ import numpy as np
 from smaller.arrays import is_numpy_array, to_host
 from smaller.priors import ElasticNet
 from smaller.problem import Point, Problem, Solution
-from smaller.solvers.coordinate import Coordinate
+from smaller.solvers.coordinate import Coordinate, head_start
 from smaller.solvers.driver import Progress, Stepper, drive
 from smaller.solvers.papers import Block, Componentwise
 from smaller.solvers.proximal import Proximal
@@ -53,4 +53,6 @@ def solve(
     name = choose(problem) if method == "auto" else method
     if name not in ALL_SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(ALL_SOLVERS)}, got {method!r}.")
+    if start is None and name == "coordinate":
+        start = head_start(problem)
     return drive(problem, ALL_SOLVERS[name](), start, tol=tol, max_iter=max_iter, progress=progress)

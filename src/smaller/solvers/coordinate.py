@@ -27,14 +27,15 @@ import smaller._core as _core
 from smaller.arrays import Array
 from smaller.designs import Coordinates, Csc, Dense, Design
 from smaller.likelihoods import Multinomial
-from smaller.problem import Certificate, Point, Problem
-from smaller.solvers.driver import line_search
+from smaller.problem import Certificate, Point, Problem, Solution
+from smaller.solvers.driver import drive, line_search
 from smaller.solvers.hessian import Snapshot, gram_price
 
-__all__ = ["Coordinate"]
+__all__ = ["Coordinate", "head_start"]
 
 _BUDGET = 1e8  # element visits before control returns to Python, some tens of milliseconds
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
+_TALL, _ROUGH = 20_000, 1e-2  # rows from which on a sample is solved first, and its tolerance
 _NEWTON_STEPS = 10  # between two certificates
 _OUTSIDE = 3.0  # times the violation in the working set: enough to choose a new one
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
@@ -193,6 +194,17 @@ class Coordinate:
         self._hessian = None
 
 
+def head_start(problem: Problem) -> Solution | None:
+    """Return a rough solution for a sample of rows, from where tall data need fewer passes; None if not worth it."""
+    n = problem.design.shape[0]
+    if n < _TALL or not isinstance(problem.design, Dense):
+        return None
+    _, part = problem.sample(n // 16)
+    if not np.isfinite(part.likelihood.null(part.y, part.weight)).all():  # a class is missing
+        return None
+    return drive(part, Coordinate(), head_start(part), tol=_ROUGH)
+
+
 def _worse_outside(problem: Problem, point: Point, violation: float) -> bool:
     """Whether the gradient of all columns, where it came for free, shows more to do outside of the working set."""
     return point.G is not None and float(problem.prior.violation(point.w, point.G).max()) > _OUTSIDE * violation
@@ -223,7 +235,9 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.T))  # sorted by output
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
     at = (columns, outputs)
-    soon = _best_of(np.where(chosen, -np.inf, excess / slope), int(_SOON * len(columns))) if lookahead else at
+    soon = at
+    if lookahead > 0.0 and gram_price(problem.design, active.shape[1], len(columns)) <= _LARGEST_PRICE:
+        soon = _best_of(np.where(chosen, -np.inf, excess), int(_SOON * len(columns)))
     return _WorkingSet(at, first, slope[at], ridge[at], soon), complete
 
 

@@ -61,13 +61,13 @@ class Snapshot:
         n, d = problem.design.shape
         q = point.eta.shape[1]
         self._eta = point.eta
-        self._design = problem.design
-        self._curvature = problem.curvature(point).damped(damping, problem.weight)
         self._count = min(_sampled_rows(problem.design, q, size) if rows is None else rows, n)
+        used: Any = slice(None)
         if self.sampled:
-            sample, multiplicity = _sample(problem, self._count)
-            self._design = self._design.rows(sample)
-            self._curvature = self._curvature.rows(sample).scaled(multiplicity)
+            used, problem = problem.sample(self._count)
+        curvature = problem.likelihood.curvature(point.eta[used], problem.y, problem.weight)
+        self._curvature = curvature.damped(damping if np.ndim(damping) == 0 else damping[used], problem.weight)
+        self._design = problem.design
         free = q if problem.fit_intercept else 0
         self._free = np.arange(free)
         self._columns, self._outputs = np.full(free, d), np.arange(free)
@@ -138,25 +138,10 @@ class Snapshot:
         return self._design.gram(self._curvature, left, right)
 
 
-def _sample(problem: Problem, count: int) -> tuple[Array, Array]:
-    """Return about ``count`` rows, drawn at random, and for how many rows each of them stands.
-
-    Rows that hold much of some column's variance, or much weight, are drawn more often: a column of a few ones among a
-    million zeros would be flat in a sample that misses them.
-    """
-    n, d = problem.design.shape
-    chance = 1.0 / n + problem.design.leverage / d
-    if problem.weight is not None:
-        chance = chance + problem.weight / problem.weight.sum()
-    chance = np.minimum(count / chance.sum() * chance, 1.0)
-    sample = np.flatnonzero(np.random.default_rng(0).random(n) < chance)
-    return sample, 1.0 / chance[sample]
-
-
 def _sampled_rows(design: Design, q: int, m: int) -> int:
     """Rows enough for the Hessian of m coordinates; all of them unless that saves at least half."""
     n, d = design.shape
-    affordable = _PASSES * n * d * q / m**2
+    affordable = _PASSES * n * d * q / max(m, 1) ** 2
     wanted = max(int(min(max(affordable, _FEWEST_ROWS * m), _MOST_ROWS * m)), 4096)
     return n if 2 * wanted >= n else wanted
 
