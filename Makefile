@@ -14,10 +14,10 @@ ifdef SMALLER_DATA
 export SMALLER_DATA
 endif
 
-.PHONY: help setup demo test lint format typecheck sanitize nosimd bench papers docs-check clean
+.PHONY: help setup demo test browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- set-up: once, and again when the build configuration or the C++ core changes ----------------------------------
 
@@ -31,12 +31,19 @@ $(VENV)/.ready: $(SOURCES)
 
 # ---- use ---------------------------------------------------------------------------------------------------------
 
-demo: setup  ## fit two embedded data sets and show what was learnt
-	@$(PY) examples/demo.py
+demo: setup  ## from a table to a report: which features matter, how sure can one be
+	@$(VENV)/bin/smaller demo --out build/demo
 
 # Many small fits: threads inside BLAS would cost more than they bring.
 test: setup  ## run the tests
 	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
+
+# Two and three classes. Chromium is found on the path or named by CHROMIUM; no package of Node's is needed.
+browser-test: setup  ## open reports in headless Chromium and move every slider
+	@for tool in node "$${CHROMIUM:-chromium}"; do command -v "$$tool" >/dev/null || \
+	 { echo "browser-test: skipped, $$tool is not installed (CHROMIUM=... names the browser)"; exit 0; }; done; \
+	 for data in tumours wines; do $(VENV)/bin/smaller demo --data $$data --out build/demo-$$data --quiet && \
+	 node tests/browser/run.mjs build/demo-$$data/report.html || exit 1; done
 
 # ---- quality -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Fit two data sets that ship with scikit-learn and show what was learnt: `make demo`."""
+"""Fit two data sets that ship with scikit-learn and show what was learnt: `python examples/demo.py`."""
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_wine

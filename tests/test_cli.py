@@ -7,7 +7,9 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -20,11 +22,14 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 pa = pytest.importorskip("pyarrow")
+from joblib import effective_n_jobs  # noqa: E402
 from pyarrow import feather, parquet  # noqa: E402
+from threadpoolctl import threadpool_info  # noqa: E402
 
-from smaller import SMLR  # noqa: E402
+from smaller import SMLR, cli  # noqa: E402
 from smaller.cli import main  # noqa: E402
 from smaller.persistence import load, save  # noqa: E402
+from smaller.study import facts as say  # noqa: E402
 
 ROWS = 60
 NAMES = ["plain", 'q"uote', "<script>alert(1)</script>", "ümlaut 😀", "plain", "colour", "gaps", "kind"]
@@ -133,10 +138,53 @@ def test_json_goes_to_standard_output_alone(fitted: Path, run: Run, tmp_path: Pa
     assert json.loads(out)["settings"]["rule"] == "min"
 
 
-def test_a_seed_gives_the_same_files(fitted: Path, run: Run, tmp_path: Path) -> None:
-    assert run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o", "-q")[0] == 0
-    first, second = (fitted / "out" / "features.csv").read_text(), (tmp_path / "o" / "features.csv").read_text()
+def test_a_seed_gives_the_same_results_on_any_number_of_threads(fitted: Path, run: Run, tmp_path: Path) -> None:
+    assert run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o", "-q", "--threads", 3)[0] == 0
+    first, second = (json.loads((out / "report.json").read_text()) for out in (fitted / "out", tmp_path / "o"))
+    for facts in (first, second):
+        del facts["seconds"], facts["command"]
     assert first == second
+
+
+def test_threads_go_to_the_folds_of_small_tables_and_to_the_algebra_of_large_ones() -> None:
+    def shared(rows: int) -> tuple[int, set[int]]:
+        with cli._threads(2, np.broadcast_to(0.0, (rows, 3))):
+            return effective_n_jobs(None), {part["num_threads"] for part in threadpool_info()}
+
+    np.ones((2, 2)) @ np.ones((2, 2))  # linear algebra is loaded
+    assert shared(100) == (2, {1})
+    assert shared(100_000) == (1, {2})
+
+
+def test_the_demo_ends_with_the_path_of_its_report(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("demo", "--data", "wines", "--out", tmp_path / "demo")
+    assert code == 0
+    assert out.splitlines()[-1] == f"report: {tmp_path / 'demo' / 'report.html'}"
+    assert "features used" in out
+    assert (tmp_path / "demo" / "report.html").stat().st_size < 2_000_000
+
+
+def test_a_model_that_did_not_converge_is_written_with_a_caution(
+    fitted: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = say.certificate
+    monkeypatch.setattr(say, "certificate", lambda model: real(model) | {"converged": False})
+    code, out, _ = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
+    assert code == 0
+    assert "caution: The final model is not certified" in " ".join(out.split())
+    assert "Caution." in (tmp_path / "o" / "report.html").read_text("utf-8")
+
+
+def test_an_unusable_model_has_an_exit_code_of_its_own_and_writes_nothing(
+    fitted: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = say.certificate
+    monkeypatch.setattr(say, "certificate", lambda model: real(model) | {"objective": float("nan")})
+    code, out, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
+    assert (code, out) == (4, "")
+    assert error.startswith("smaller: ")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "o").exists()
 
 
 # ---- broken inputs --------------------------------------------------------------------------------------------------
@@ -318,8 +366,6 @@ def test_huge_integers_are_numbers(run: Run, tmp_path: Path) -> None:
 def test_interrupting_leaves_nothing_behind(
     fitted: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import smaller.cli as cli
-
     real = cli.run_study
 
     def interrupted(*arguments: Any, tick: Any, **keywords: Any) -> Any:
@@ -334,3 +380,26 @@ def test_interrupting_leaves_nothing_behind(
     code, out, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
     assert (code, out, error) == (130, "", "smaller: interrupted; nothing was written.\n")
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.parametrize("victim", ["save", "render", "os.replace"])
+def test_kill_while_the_results_are_written_leaves_the_old_ones(victim: str, fitted: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(fitted / "out", folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    script = f"""
+import json, os, signal
+from pathlib import Path
+from smaller import cli
+from smaller.persistence import load
+from smaller.study import Study
+folder = Path({str(folder)!r})
+facts = json.loads((folder / "report.json").read_text()) | {{"seconds": 1e9}}
+study = Study(load(folder / "model.smaller"), facts)
+owner, name = (os, "replace") if {victim!r} == "os.replace" else (cli, {victim!r})
+setattr(owner, name, lambda *arguments: os.kill(os.getpid(), signal.SIGKILL))
+cli._write(study, folder)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+    assert {name: (folder / name).read_bytes() for name in before} == before

@@ -161,6 +161,21 @@ def test_features_that_say_nothing() -> None:
     assert found.n_active == 0
 
 
+@SEARCHES
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_may_be_counted_as_found(search: Any, seed: int) -> None:
+    """Three classes have one optimum; of four, one that was not shifted to a zero has more weights, and a larger W."""
+    X, labels = drawn(seed, 3)
+    assert search(problem(X, labels), canonical=False).alpha == search(problem(X, labels)).alpha
+    case = problem(*drawn(seed, 4))
+    found = search(case, canonical=False)
+    n_active, total = count_weights(case, found.solution.w, found.solution.b, canonical=False)
+    assert found.n_active == n_active >= count_weights(case, found.solution.w, found.solution.b)[0]
+    assert found.solution.status in (Status.CONVERGED, Status.KINK)
+    if found.solution.status is Status.CONVERGED:
+        assert found.alpha * total / n_active == pytest.approx(1.0, abs=1e-2)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_both_modes_agree(seed: int) -> None:
     X, labels = drawn(seed, 3, n=150)

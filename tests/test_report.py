@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 
 from smaller.columns import TableEncoder, class_labels
 from smaller.report import features_csv, render, report_json
-from smaller.report.svg import nice_ticks, short
-from smaller.study import Study, run_study
+from smaller.report.svg import nice_ticks
+from smaller.report.words import name as shown_name
+from smaller.study import Study, UnusableModelError, run_study
+from smaller.study import facts as say
 from smaller.study.judgement import calibration, confusion, decision_tables, performance
 from smaller.tables import Table
 
@@ -90,8 +93,17 @@ def test_the_page_needs_nothing_from_outside_and_is_small(two: Study) -> None:
 @pytest.mark.parametrize("which", ["two", "three"])
 def test_the_page_has_every_section(which: str, request: pytest.FixtureRequest) -> None:
     page = render(request.getfixturevalue(which).facts)
-    headings = ["The features and their direction", "How good is it?", "Can the probabilities be trusted?", "Use it",
-                "How many features?", "Certificate", "Method and citation", "To reproduce"]  # fmt: skip
+    headings = [
+        "The features and their direction",
+        "Would other rows have given the same features?",
+        "How good is it?",
+        "Can the probabilities be trusted?",
+        "Use it",
+        "How many features?",
+        "Certificate and bound" if which == "two" else "Certificate",
+        "Method and citation",
+        "To reproduce",
+    ]
     positions = [page.index(heading) for heading in headings]
     assert positions == sorted(positions)
     assert page.index("features are enough") < positions[0]  # the answer first
@@ -110,10 +122,49 @@ def test_the_data_for_the_sliders_are_aggregates(two: Study) -> None:
     assert table.max() <= 1
 
 
-def test_a_kernel_model_gets_a_report_too() -> None:
-    page = render(study(2, "ivm").facts)
-    assert "reference points" in page
+def test_a_kernel_model_shows_its_import_path_instead_of_weights() -> None:
+    facts = study(2, "ivm").facts
+    page = render(facts)
     assert "The features and their direction" not in page
+    assert "How many reference points?" in page
+    assert page.count('class="dot"') >= 2 * len(facts["import_path"]["objective"])  # objective, and error held back
+
+
+def test_joint_selection_shows_its_scales() -> None:
+    facts = study(2, "jcfo").facts
+    page = render(facts)
+    assert "Which features count?" in page
+    assert 0 < len(facts["scales"]) <= len(HOSTILE)
+
+
+def test_a_model_that_did_not_converge_says_so_first(two: Study) -> None:
+    facts = json.loads(report_json(two.facts))
+    assert facts["caution"] is None
+    facts["caution"] = "The final model is not certified <as> the best one."
+    page = render(facts)
+    assert page.index("not certified &lt;as&gt;") < page.index('class="cards"')
+
+
+def test_a_model_far_from_the_optimum_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = say.certificate
+    monkeypatch.setattr(say, "certificate", lambda model: real(model) | {"converged": False, "gap": 1e3})
+    with pytest.raises(UnusableModelError, match="no model was written"):
+        study(2)
+    monkeypatch.setattr(say, "certificate", lambda model: real(model) | {"converged": False})
+    assert "not certified" in study(2).facts["caution"]
+
+
+def test_the_bound_is_given_for_two_classes_and_is_no_smaller_than_the_error(two: Study, three: Study) -> None:
+    bound = two.facts["bound"]
+    assert three.facts["bound"] is None
+    assert bound is None or two.facts["performance"]["error"] <= bound["gibbs"] <= bound["error"] < 1.0
+
+
+def test_stability_tells_what_is_in_the_model(two: Study) -> None:
+    top = two.facts["stability"]["top"]
+    used = {row["name"] for row in two.facts["chosen"]["features"]}
+    assert [row["frequency"] for row in top] == sorted((row["frequency"] for row in top), reverse=True)
+    assert all(row["used"] == (row["name"] in used) for row in top)
 
 
 def test_json_has_no_nan_and_comes_back(two: Study) -> None:
@@ -190,5 +241,6 @@ def test_ticks_are_inside_and_few(low: float, span: float) -> None:
 
 
 @given(st.text())
-def test_short_names_are_escaped(name: str) -> None:
-    assert not set('<>"') & set(short(name))
+def test_names_are_short_and_escaped(text: str) -> None:
+    assert not set('<>"') & set(shown_name(text))
+    assert len(html.unescape(shown_name(text, 20))) <= 20

@@ -48,6 +48,19 @@ def probit(task: Task, width: float | None = None, **options: Any) -> Answer:
     return Answer(model.predict(task.X_test), {"kept": kept}, model.predict_proba(task.X_test), model.classes_)
 
 
+def with_ones(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Append the paper's column of ones: an intercept that is penalised like any weight, H = [x, 1]."""
+    return np.column_stack([X, np.ones(len(X))])
+
+
+def penalised_probit(task: Task, alpha: float) -> Answer:
+    """Laplace probit on features in the paper's form: the intercept has the prior of the weights."""
+    model = SparseProbit(prior="laplace", alpha=alpha, fit_intercept=False).fit(with_ones(task.X), task.y)
+    X_test = with_ones(task.X_test)
+    kept = np.count_nonzero(model.coef_[0, :-1])
+    return Answer(model.predict(X_test), {"kept": kept}, model.predict_proba(X_test), model.classes_)
+
+
 def regressor(task: Task, width: float) -> Answer:
     model = SparseRegressor(kernel="rbf", gamma=gamma(width)).fit(task.X, task.y)
     return Answer(model.predict(task.X_test), {"kept": model.n_active_})
@@ -90,17 +103,6 @@ class TrainingSubset:
     def __call__(self, data: Bunch, seed: int) -> list[Pair]:
         order = np.random.default_rng(seed).permutation(data.split["train"])
         return [(order[: self.n_train], data.split["test"])]
-
-
-@dataclass(frozen=True)
-class Permutation:
-    """The first rows of a random permutation, tested on the rest."""
-
-    n_train: int
-
-    def __call__(self, data: Bunch, seed: int) -> list[Pair]:
-        order = np.random.default_rng(seed).permutation(len(data.target))
-        return [(order[: self.n_train], order[self.n_train :])]
 
 
 @dataclass(frozen=True)
@@ -217,14 +219,15 @@ Kernel regression under the Jeffreys prior with estimated noise, h = 3 on standa
 its width). Support vector regression and the RVM have the same width; the lasso works on the features.
 """,
     measures={"mse": "mean squared error", "kept": "kept"},
-    experiments=[
-        Experiment("Boston, splits A", "boston", RandomSplits(1, 25), BOSTON, seeds=50),
-        Experiment("Boston, splits B", "boston", Permutation(481), BOSTON, seeds=50),
-    ],
+    experiments=[Experiment("Boston", "boston", RandomSplits(1, 25), BOSTON, seeds=200)],
     notes=[
-        """A and B are two sets of 50 random splits of the same sizes. A was run first and its mean lies outside the
-band; B was tried after that, and is inside. With 25 test rows a few expensive houses decide, and the two means
-differ by about two standard errors. SVR and RVM ran on the first 20 splits of each.""",
+        """200 random splits; the standard error of the mean is the deviation divided by 14. With 25 test rows a few
+houses whose price is capped at 50 decide: the split with the largest error holds two of them. The first 50 splits alone
+have a mean of 11.1, above the band, and 50 splits drawn by another generator had 8.8; both were seen before the 200
+took their place; 10.3 is within half a standard error of the band's end. A plain program of the published iteration
+(ridge start, update of the noise, pruning) has the same means, 11.1 over the first 50 and 10.1 over the other 150,
+though single splits differ by up to 3: no worse stationary point explains the errors. SVR and RVM ran on the first 20
+splits only, where SparseRegressor has 12.4.""",
         """The paper's 6.98 is not reproduced; its width is unknown (h = 2.5: about 8.5 with 85 kernels).""",
     ],
 )
@@ -236,16 +239,25 @@ GENE_STRENGTHS = (0.1, 0.3, 1.0, 3.0)
 def chosen_probit(task: Task) -> Answer:
     """Laplace probit on the features; alpha by the log-likelihood of inner folds, without the tissue left out."""
     search = GridSearchCV(
-        SparseProbit(prior="laplace"), {"alpha": GENE_STRENGTHS}, scoring="neg_log_loss", cv=task.inner
-    ).fit(task.X, task.y)
-    return probit(task, prior="laplace", alpha=search.best_params_["alpha"])
+        SparseProbit(prior="laplace", fit_intercept=False),
+        {"alpha": GENE_STRENGTHS},
+        scoring="neg_log_loss",
+        cv=task.inner,
+    ).fit(with_ones(task.X), task.y)
+    return penalised_probit(task, alpha=search.best_params_["alpha"])
 
 
 def gene_rows(paper: tuple[float, float, float], limit: float) -> list[Row]:
-    """Errors of 72 or 62 left-out tissues; the paper prints per cents. All rows on features have the same band."""
+    """Errors of 72 or 62 left-out tissues; the paper prints per cents. All rows in the paper's form have the band."""
     band = {"errors": Band(high=limit)}
     fixed = [
-        Row(f"SparseProbit, alpha = {alpha:g}", partial(probit, prior="laplace", alpha=alpha), {}, band, ours=True)
+        Row(f"SparseProbit, alpha = {alpha:g}", partial(penalised_probit, alpha=alpha), {}, band, ours=True)
+        for alpha in GENE_STRENGTHS
+    ]
+    free = [
+        Row(
+            f"SparseProbit, alpha = {alpha:g}, free intercept", partial(probit, prior="laplace", alpha=alpha), ours=True
+        )
         for alpha in GENE_STRENGTHS
     ]
     kernels = [
@@ -260,6 +272,7 @@ def gene_rows(paper: tuple[float, float, float], limit: float) -> list[Row]:
     return [
         Row("SparseProbit, alpha by cross-validation", chosen_probit, {"errors": paper[0]}, band, ours=True),
         *fixed,
+        *free,
         Row("SparseProbit, Jeffreys", probit, ours=True),
         *kernels,
         Row("SVM, linear", linear_svm),
@@ -276,7 +289,9 @@ GENES = Table(
     title="Gene expressions, leave-one-out (TJ2, TJ3: the SPR rows of the JCFO paper's table 1)",
     text="""
 Standardised expression levels (colon: their logarithms), Laplace prior, no genes selected beforehand. The first row
-chooses alpha inside every fold; the others fix it. "Kept" counts genes or kernels.
+chooses alpha inside every fold; the others fix it. As in the paper the intercept is a column of ones under the same
+prior as the weights; "free intercept" marks the default of `SparseProbit`, which the rows of kernels and of the
+Jeffreys prior have too. "Kept" counts genes or kernels.
 """,
     experiments=[
         Experiment("AML/ALL", "golub", LeaveOneOut(), gene_rows((2, 2, 3), 3), seeds=1),
@@ -285,6 +300,9 @@ chooses alpha inside every fold; the others fix it. "Kept" counts genes or kerne
     notes=[
         """The Laplace fits are exact optima, and their errors depend on alpha; every strength that was tried is in the
 table, with the same band.""",
+        """The band belongs to the paper's form, in which its reference was measured: a plain program of the published
+iteration with the column of ones has 3, 2, 2 and 2 errors on AML/ALL at the four strengths. The two forms differ in one
+or two tissues; with a free intercept alpha = 1 and 3 would be outside the band.""",
         """The start of the Jeffreys rows (a rough Laplace fit, its strength and its tolerance) was set after seeing the
 errors of some twenty variants on these same tissues: 5 to 19 on colon, 5 to 10 on AML/ALL.""",
         """Where features outnumber rows, the Jeffreys prior starts from a rough Laplace fit and ends with two to five

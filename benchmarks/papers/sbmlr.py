@@ -52,9 +52,17 @@ def corrected(task: Task, **options: Any) -> Answer:
     return Answer(raw.classes[proba.argmax(axis=1)], raw.measures, proba, raw.classes)
 
 
+class AsFound(SBMLR):
+    """SBMLR that counts its weights as the solver leaves them, as the paper does: not in canonical form."""
+
+    _canonical = False
+
+
 path = partial(answer, make=SBMLR)
 greedy = partial(answer, make=SBMLR, mode="greedy", tol=GREEDY_TOL)
 greedy_large = partial(answer, make=SBMLR, mode="greedy", tol=GREEDY_LARGE_TOL)
+path_as_found = partial(answer, make=AsFound)
+greedy_as_found = partial(answer, make=AsFound, mode="greedy", tol=GREEDY_TOL)
 
 
 def cells(error_rate: float, cross_entropy: float, sparsity: float | None = None) -> dict[str, float]:
@@ -90,11 +98,15 @@ def without_one_constant(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # Sparsity may exceed its band by .03 where the number of classes is even: weights are counted in canonical form.
 EVEN = 0.03
-CRABS = rows(
-    cells(0.0350, 0.1075, 0.2708),
-    cells(0.0500, 0.0891, 0.0635),
-    bands(Band(high=0.05), Band(high=0.125), Band(0.25, 0.33 + EVEN)),
-)
+# Crabs is different: its band of sparsity is stated for weights as found, and those rows have it.
+CRABS_PAPER = cells(0.0350, 0.1075, 0.2708)
+CRABS_BANDS = bands(Band(high=0.05), Band(high=0.125))
+CRABS_FOUND = bands(Band(high=0.05), Band(high=0.125), Band(0.25, 0.33))
+CRABS = [
+    *rows(CRABS_PAPER, cells(0.0500, 0.0891, 0.0635), CRABS_BANDS),
+    Row("SBMLR, path, weights as found", path_as_found, CRABS_PAPER, CRABS_FOUND, ours=True),
+    Row("SBMLR, greedy, weights as found", greedy_as_found, CRABS_PAPER, CRABS_FOUND, ours=True),
+]
 COVTYPE = rows(
     cells(0.4051, 0.9590, 0.4312),
     cells(0.4041, 0.9733, 0.3069),
@@ -115,7 +127,7 @@ mean of -ln p of the true class. SMLR chooses its strength from 25 by 5-fold cro
     experiments=[
         Experiment("covtype", "covtype", GivenSplit(), COVTYPE, prepare=without_one_constant, seeds=1),
         Experiment("crabs, 10-fold", "crabs4", KFold(10), CRABS, seeds=2),
-        Experiment("crabs, leave one out", "crabs4", LeaveOneOut(), CRABS[:1], seeds=1),
+        Experiment("crabs, leave one out", "crabs4", LeaveOneOut(), [CRABS[0], CRABS[3]], seeds=1),
         Experiment(
             "glass",
             "fglass",
@@ -197,9 +209,13 @@ mean of -ln p of the true class. SMLR chooses its strength from 25 by 5-fold cro
 measured with an earlier program of the greedy scheme, after several readings of the paper's protocol had been tried;
 they are no independent prediction. The paper states neither the folds nor the stop rule.""",
         """**Crabs.** The printed sparsity .0635 of SMLR is 305 / 4800: leave one out, with 24 weights. Both
-protocols are shown. Its band of sparsity is for weights as a solver leaves them; with four classes and five features
-that tell nearly the same, many columns have two positive and two negative weights, and the canonical form counted here
-has one zero more in each.""",
+protocols are shown. With an even number of classes an optimum is not unique: a column with as many positive as negative
+weights may be shifted, at no cost, until one of them is zero. We do that before counting (the canonical form); the
+programs behind the paper and behind the band count weights as found. Since W enters alpha = W / E_W, the two ways to
+count give two strengths, not only two sparsities. The rows "weights as found" count as the band does, .25 to .33, both
+in W and in the sparsity shown; which optimum is found depends on the solver, and greedy steps from zero find a sparser
+one than whole sweeps do. The canonical rows have no band of sparsity of their own here. (Elsewhere the canonical form
+may exceed a band by .03 where the number of classes is even; with .36 these rows would be outside.)""",
         """The greedy scheme stops at a certified gap of 1e-4 of the null model's loss (1e-3 on covtype and isolet),
 the path at 1e-6.""",
     ],
@@ -262,7 +278,7 @@ def time_ratios() -> tuple[list[str], list[list[object]]]:
     for experiment in TABLE1.experiments:
         if experiment.name not in PRINTED_RATIOS:
             continue
-        stored = [recall_all(TABLE1, experiment, row) for row in experiment.rows]
+        stored = [recall_all(TABLE1, experiment, row) for row in experiment.rows[:3]]  # path, greedy, SMLR
         if not all(stored):
             body.append([experiment.name, PRINTED_RATIOS[experiment.name], "not run", "", "", "", ""])
             continue

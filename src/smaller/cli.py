@@ -1,6 +1,7 @@
 """The command line: `smaller fit TABLE --target COLUMN` and its companions.
 
-Exit codes: 0 done, 2 the input cannot be used (one sentence says why), 3 a defect of this program, 130 interrupted.
+Exit codes: 0 done, 2 the input cannot be used (one sentence says why), 3 a defect of this program, 4 no usable model
+could be fitted (nothing is written), 130 interrupted.
 Results go to standard output, everything else to standard error. Files appear complete or not at all.
 """
 
@@ -14,7 +15,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,8 @@ from smaller.columns import TableEncoder, class_labels
 from smaller.decisions import adjust_priors
 from smaller.persistence import ModelFileError, atomic_write, load, save
 from smaller.report import features_csv, render, report_json
-from smaller.study import Study, TableModel, available_models, run_study
+from smaller.study import Study, TableModel, UnusableModelError, available_models, run_study
+from smaller.study.honest import is_small, stages
 from smaller.tables import Table, TableError, read_table
 
 __all__ = ["app", "main"]
@@ -47,7 +49,7 @@ Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave 
 Missing = Annotated[str, typer.Option(help="What to do with missing values: fill or refuse.")]
 Rule = Annotated[str, typer.Option(help="Strength of smlr: 1se (sparser) or min (best score).")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of every random choice.")]
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Limit on threads.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads to use; all cores if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]
 
@@ -71,7 +73,7 @@ def fit(
     _check_choice("--rule", rule, ["1se", "min"])
     _check_folder(out)
     X, y, encoder, notes = _prepare(table, target, drop, missing)
-    with _limited(threads), _progress(X, model, quiet or as_json) as tick:
+    with _threads(threads, X), _progress(X, model, quiet or as_json) as tick:
         study = run_study(X, y, encoder, model=model, rule=rule, seed=seed, notes=notes, tick=tick)
     study.facts["command"] = f"smaller {shlex.join(sys.argv[1:])}"
     _write(study, out)
@@ -131,7 +133,7 @@ def path(
     from smaller.study.models import make_model
 
     X, y, encoder, _ = _prepare(table, target, drop, missing)
-    with _limited(threads):
+    with _threads(threads, X):
         scaled = make_model("smlr", X, seed=0)[:-1].fit_transform(X)
         traced = smlr_path(scaled, y, alphas=alphas, tol=1e-4)
     labels = traced.classes[1:] if len(traced.classes) == 2 else traced.classes
@@ -169,7 +171,7 @@ def compare(
     _check_choice("--rule", rule, ["1se", "min"])
     X, y, _, notes = _prepare(table, target, drop, missing)
     _say([] if quiet else notes)
-    with _limited(threads), _progress(X, "compare", quiet or as_json) as tick:
+    with _threads(threads, X), _progress(X, "compare", quiet or as_json) as tick:
         lines = compare_models(X, y, seed=seed, rule=rule, tick=tick)
     if as_json:
         _emit(None, json.dumps(lines) + "\n")
@@ -218,20 +220,25 @@ def inspect(
 
 @app.command()
 def demo(
+    data: Annotated[str, typer.Option(help="tumours (two classes) or wines (three).")] = "tumours",
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("smaller-demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Fit a data set that comes with scikit-learn (chemistry of wines) and write a report."""
-    from sklearn.datasets import load_wine
+    """Fit a data set that comes with scikit-learn and write a report."""
+    from sklearn import datasets
 
+    _check_choice("--data", data, ["tumours", "wines"])
     _check_folder(out)
-    wine = load_wine()
-    columns = {name: wine.data[:, j] for j, name in enumerate(wine.feature_names)}
-    columns["cultivar"] = np.array(["first", "second", "third"], dtype=object)[wine.target]
-    X, y, encoder, notes = _encode(Table(columns), "cultivar", [], "fill")
-    with _progress(X, "smlr", quiet) as tick:
+    if data == "tumours":
+        bunch, target = datasets.load_breast_cancer(), "diagnosis"
+    else:
+        bunch, target = datasets.load_wine(), "cultivar"
+    columns = dict(zip(map(str, bunch.feature_names), bunch.data.T, strict=True))
+    columns[target] = bunch.target_names.astype(object)[bunch.target]
+    X, y, encoder, notes = _encode(Table(columns), target, [], "fill")
+    with _threads(None, X), _progress(X, "smlr", quiet) as tick:
         study = run_study(X, y, encoder, notes=notes, tick=tick)
-    study.facts["command"] = "smaller demo"
+    study.facts["command"] = f"smaller demo --data {data}"
     _write(study, out)
     _show(study, out, as_json=False, quiet=quiet)
 
@@ -308,13 +315,14 @@ def _parse_priors(text: str, classes: Any) -> Any:
 
 
 def _write(study: Study, folder: Path) -> None:
+    """Write the four files; none takes its place unless all of them could be written."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"report.html": render(study.facts), "report.json": report_json(study.facts)}
     texts["features.csv"] = features_csv(study.facts)
-    save(study.model, folder / "model.smaller")
-    for name, text in texts.items():
-        with atomic_write(folder / name) as file:
-            file.write(text.encode())
+    with ExitStack() as files:
+        for name, text in texts.items():
+            files.enter_context(atomic_write(folder / name)).write(text.encode())
+        save(study.model, folder / "model.smaller")
 
 
 def _emit(out: Path | None, text: str) -> None:
@@ -333,18 +341,24 @@ def _say(notes: list[str]) -> None:
 
 
 @contextmanager
-def _limited(threads: int | None) -> Iterator[None]:
+def _threads(limit: int | None, X: Any) -> Iterator[None]:
+    """Share out the threads (all cores if no limit is given).
+
+    Small tables: that many folds at a time, each on one thread, because small products only lose by more. Large ones:
+    one fold at a time, all threads for its linear algebra.
+    """
+    from joblib import cpu_count, parallel_config
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(threads):
+    count = limit or cpu_count()
+    folds, algebra = (count, 1) if is_small(*X.shape) else (1, count)
+    with threadpool_limits(algebra), parallel_config(backend="threading", n_jobs=folds):
         yield
 
 
 @contextmanager
 def _progress(X: Any, model: str, hidden: bool) -> Iterator[Callable[[str], None]]:
     """Yield a function that names the stage that begins; the bar knows how many there are, hence the time left."""
-    from smaller.study.honest import stages
-
     console = Console(stderr=True)
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
@@ -365,7 +379,7 @@ def _show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         _emit(None, report_json(facts))
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     if not quiet:
         _say(facts["notes"])
         judged, proof = facts["performance"], facts["certificate"]
@@ -377,16 +391,20 @@ def _show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
         )
         console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f})")
         console.print(f"probabilities are off by {facts['calibration']['expected_calibration_error']:.1%} on average")
-        gap = "" if proof["gap"] is None else f" (duality gap {proof['gap']:.2g})"
-        console.print(f"{proof['status']}{gap}\n")
-    console.print(f"report: {escape(str((out / 'report.html').absolute()))}", soft_wrap=True)
+        if facts["caution"]:
+            console.print(f"[bold]caution:[/bold] {escape(facts['caution'])}\n")
+        else:
+            gap = "" if proof["gap"] is None else f" (duality gap {proof['gap']:.2g})"
+            console.print(f"{proof['status']}{gap}\n")
+    console.print(f"report: {escape(str((out / 'report.html').absolute()))}")
 
 
 def _show_features(console: Console, facts: dict[str, Any]) -> None:
     if facts["chosen"] is None:
         console.print(f"{facts['points']} of {facts['rows']} rows serve as reference points")
         return
-    classes = facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"][:6]
+    labels = facts["classes"]
+    classes = [f"{labels[1]} (+) or {labels[0]} (-)"] if len(labels) == 2 else labels[:6]
     grid = Grid("feature", *(escape(label) for label in classes), "chosen again", box=None)
     for row in facts["chosen"]["features"][:20]:
         weights = [f"{value:+.3f}" if value else "" for value in row["weights"][: len(classes)]]
@@ -409,6 +427,8 @@ def main() -> None:
         code = _fail(error.format_message(), 2)
     except (TableError, ModelFileError) as error:
         code = _fail(str(error), 2)
+    except UnusableModelError as error:
+        code = _fail(str(error), 4)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

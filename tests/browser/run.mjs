@@ -19,6 +19,8 @@ const browser = spawn(process.env.CHROMIUM ?? "chromium", [
   `--user-data-dir=${profile}`, "--remote-debugging-pipe", "about:blank",
 ], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
 
+browser.on("error", (error) => { console.error(`browser-test: Chromium does not start: ${error.message}`); process.exit(1); });
+
 const waiting = new Map(), problems = [], listeners = [];
 let next = 0, rest = Buffer.alloc(0), session;
 browser.stdio[4].on("data", (chunk) => {
@@ -61,14 +63,20 @@ async function picture(name, dark) {
   writeFileSync(join(pictures, `${name}.png`), Buffer.from(data, "base64"));
 }
 
+async function print(name) {
+  if (!pictures) return;
+  const { data } = await send("Page.printToPDF", { preferCSSPageSize: true });
+  writeFileSync(join(pictures, `${name}.pdf`), Buffer.from(data, "base64"));
+}
+
 function check(condition, text) {
   if (!condition) problems.push(text);
 }
 
 async function moveSlider(id) {
-  const texts = [];
+  const texts = [], before = await evaluate(`document.getElementById("${id}").value`);
   const last = Number(await evaluate(`document.getElementById("${id}").max`));
-  for (const value of [0, Math.floor(last / 2), last]) {
+  for (const value of [0, Math.floor(last / 2), last, before]) {
     texts.push(await evaluate(`(() => {
       const input = document.getElementById("${id}");
       input.value = ${value};
@@ -101,6 +109,7 @@ async function main() {
   }
   await picture("light", false);
   await picture("dark", true);
+  await print("print");
   await send("Emulation.setDeviceMetricsOverride", { width: 390, height: 844, deviceScaleFactor: 1, mobile: true });
   check((await evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")), "the page is wider than a phone");
 }
@@ -108,12 +117,19 @@ async function main() {
 const limit = setTimeout(() => { problems.push("no answer within 60 s"); finish(); }, 60_000);
 function finish() {
   clearTimeout(limit);
-  browser.once("exit", () => {
-    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  browser.once("exit", async () => {
+    await removeProfile();
     for (const problem of problems) console.error(`browser-test: ${problem}`);
     console.log(problems.length ? "browser-test: failed" : "browser-test: no console message, no outside request, every slider works");
     process.exit(problems.length ? 1 : 0);
   });
   browser.kill();
+}
+
+// The browser's helper processes may write to the profile for a moment after the browser itself has ended.
+async function removeProfile() {
+  for (let attempt = 0; attempt < 20; attempt++) {
+    try { return rmSync(profile, { recursive: true, force: true }); } catch { await new Promise((done) => setTimeout(done, 100)); }
+  }
 }
 main().catch((error) => problems.push(String(error))).finally(finish);

@@ -76,10 +76,10 @@ class _Grid:
     Only strengths of the grid are ever tried, so rounding (the order of rows, say) cannot move the answer.
     """
 
-    def __init__(self, problem: Problem, tol: float, max_iter: int, progress: Progress | None) -> None:
+    def __init__(self, problem: Problem, tol: float, max_iter: int, progress: Progress | None, canonical: bool) -> None:
         assert isinstance(problem.prior, ElasticNet)
         self.problem, self.prior = problem, problem.prior
-        self.tol, self.max_iter = tol, max_iter
+        self.tol, self.max_iter, self.canonical = tol, max_iter, canonical
         self.stopped = False
         self._progress = progress
         self.null = problem.null()
@@ -108,7 +108,7 @@ class _Grid:
             max_iter=self.max_iter,
             progress=None if self._progress is None else self._report,
         )
-        return _Solved(k, alpha, run, *count_weights(self.problem, run.point.w, run.point.b))
+        return _Solved(k, alpha, run, *count_weights(self.problem, run.point.w, run.point.b, self.canonical))
 
     def _report(self, iteration: int, certificate: Certificate) -> bool:
         """Ask the caller whether to stop; then all solves stop."""
@@ -120,12 +120,14 @@ class _Grid:
         """Return the solution in the search's words; a solve that did not converge keeps its own."""
         problem = self.problem.with_prior(self.prior.times(solved.alpha))
         solution = solved.run.solution(problem, self.solver, self.scale)
+        if not self.canonical:
+            solution = replace(solution, w=solved.run.point.w, b=solved.run.point.b)
         return replace(solution, status=status) if solution.status is Status.CONVERGED else solution
 
 
-def count_weights(problem: Problem, w: Array, b: Array) -> tuple[int, float]:
-    """Return W and E_W of the canonical weights; ``problem`` has unit strength."""
-    w = to_host(problem.canonical(w, b)[0])
+def count_weights(problem: Problem, w: Array, b: Array, canonical: bool = True) -> tuple[int, float]:
+    """Return W and E_W of the weights, in canonical form if asked for; ``problem`` has unit strength."""
+    w = to_host(problem.canonical(w, b)[0] if canonical else w)
     slope = _slopes(problem, w)
     return int(np.count_nonzero((w != 0) & (slope > 0))), float(np.sum(slope * np.abs(w)))
 
@@ -137,12 +139,15 @@ def find_strength(
     max_iter: int = 1000,
     fallback: str = "max_f",
     progress: Progress | None = None,
+    canonical: bool = True,
 ) -> EvidenceFit:
     """Find the largest strength at which f falls through 1; ``problem`` has unit strength.
 
-    Where there is none, ``fallback`` says what is returned: the optimum with the largest f, or the null model.
+    Where there is none, ``fallback`` says what is returned: the optimum with the largest f, or the null model. With an
+    even number of classes W depends on which of several optima is counted; ``canonical=False`` takes the one the solver
+    ends with, as the paper does.
     """
-    grid = _Grid(problem, tol, max_iter, progress)
+    grid = _Grid(problem, tol, max_iter, progress, canonical)
     best: _Solved | None = None
     entry: _Solved | None = None  # where f rose above 1
     for above, below in _brackets(grid):

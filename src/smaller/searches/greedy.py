@@ -13,11 +13,13 @@ truncated to zero more than ten times is left out for good.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from smaller.arrays import Array
+from smaller.designs import Design
 from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
 from smaller.problem import Certificate, Point, Problem, Solution, Status
@@ -36,9 +38,9 @@ _KINK = 0.5  # a weight left out may want to enter by this fraction of alpha: mo
 class _Greedy:
     """Weights, with the intercepts as their last row if these are free, and the linear predictor kept up to date."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, canonical: bool) -> None:
         assert isinstance(problem.prior, ElasticNet)
-        self.problem, self.prior = problem, problem.prior
+        self.problem, self.prior, self.canonical = problem, problem.prior, canonical
         d, q = problem.n_columns, problem.likelihood.n_outputs
         self.point = problem.null()
         self.slope = np.zeros((d + problem.fit_intercept, q))
@@ -54,7 +56,16 @@ class _Greedy:
 
     def gradient(self) -> Array:
         """Return the gradient of the loss in all weights."""
-        G = self.problem.gradient(self.point)
+        return self._with_intercepts(self.problem.gradient(self.point))
+
+    def active_slopes(self, columns: Array, design: Design) -> Array:
+        """Return the effective gradients of active weights, zero for others; ``design`` has the active ``columns``."""
+        G = np.zeros_like(self.point.w)
+        G[columns] = design.adjoint(self.point.residual)
+        active = (self.w != 0) | (self.slope == 0)
+        return np.where(active, self.effective(self._with_intercepts(G)), 0.0)
+
+    def _with_intercepts(self, G: Array) -> Array:
         return np.vstack([G, self.point.residual.sum(axis=0)]) if self.problem.fit_intercept else G
 
     def effective(self, G: Array) -> Array:
@@ -91,7 +102,7 @@ class _Greedy:
         self.w[j, k] = new
         d = self.problem.n_columns
         b = self.w[d] if self.problem.fit_intercept else self.point.b
-        self.n_active, total = count_weights(self.problem, self.w[:d], b)
+        self.n_active, total = count_weights(self.problem, self.w[:d], b, self.canonical)
         self.alpha = self.n_active / total if self.n_active else 0.0  # (5)
         self.point = Point(self.w[:d].copy(), b.copy(), eta, loss, residual, self.alpha * total)
         self.n_updates += 1
@@ -124,14 +135,16 @@ def find_greedily(
     max_iter: int = 1000,
     fallback: str = "max_f",
     progress: Progress | None = None,
+    canonical: bool = True,
 ) -> EvidenceFit:
     """Run the paper's scheme; ``problem`` has unit strength, ``max_iter`` counts sweeps' worth of updates.
 
     Without a fixed point ``fallback`` says what is returned: what the scheme ends with, or the null model.
+    ``canonical=False`` counts the weights as they are, as the paper does.
     """
     if not isinstance(problem.likelihood, Multinomial):
         raise TypeError("mode='greedy' is for the multinomial likelihood only: use 'path'.")
-    state = _Greedy(problem)
+    state = _Greedy(problem, canonical)
     scale = max(state.point.loss, 1e-300)
     history = []
     status = None
@@ -148,7 +161,7 @@ def find_greedily(
         if status is None and not _round(state, slopes):
             status = Status.STALLED if state.n_active else Status.NO_FIXED_POINT
     if status is Status.NO_FIXED_POINT and (fallback == "null" or not state.n_active):
-        state = _Greedy(problem)
+        state = _Greedy(problem, canonical)
         state.alpha = problem.alpha_max()
         scaled, certificate = state.certify(state.gradient())
     return _finish(state, scaled, certificate, status, scale, tuple(history))
@@ -173,18 +186,20 @@ def _round(state: _Greedy, slopes: Array) -> bool:
             break
     else:
         return False
+    d = state.problem.n_columns
+    columns = np.flatnonzero(((state.w != 0) | (state.slope == 0))[:d].any(axis=1))
+    design = state.problem.design.take(columns)
     for _ in range(10 * state.w.size):
-        active = (state.w != 0) | (state.slope == 0)
-        slopes = np.where(active, state.effective(state.gradient()), 0.0)
+        slopes = state.active_slopes(columns, design)
         j, k = divmod(int(np.abs(slopes).argmax()), slopes.shape[1])
         if abs(slopes[j, k]) <= settled or not state.update(j, k, float(slopes[j, k])):
             return True
     return True
 
 
-def _steepest_first(slopes: Array) -> list[tuple[int, int]]:
+def _steepest_first(slopes: Array) -> Iterator[tuple[int, int]]:
     order = np.argsort(-np.abs(slopes), axis=None, kind="stable")[: np.count_nonzero(slopes)]
-    return [(int(j), int(k)) for j, k in zip(*np.unravel_index(order, slopes.shape), strict=True)]
+    return ((int(j), int(k)) for j, k in zip(*np.unravel_index(order, slopes.shape), strict=True))
 
 
 def _finish(
@@ -195,8 +210,10 @@ def _finish(
     scale: float,
     history: tuple[float, ...],
 ) -> EvidenceFit:
-    w, b = scaled.canonical(state.point.w, state.point.b)
-    n_active, _ = count_weights(state.problem, w, b)
+    w, b = state.point.w, state.point.b
+    if state.canonical:
+        w, b = scaled.canonical(w, b)
+    n_active, _ = count_weights(state.problem, w, b, state.canonical)
     valid = status in (Status.CONVERGED, Status.KINK)
     evidence = log_evidence(state.problem, w, b) if valid else math.nan
     solution = Solution(

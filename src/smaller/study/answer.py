@@ -15,17 +15,22 @@ from scipy import sparse
 
 from smaller.arrays import Array
 from smaller.columns import TableEncoder
-from smaller.estimators.stability import StabilitySelection
-from smaller.study.honest import make_plan, predict_held_out
+from smaller.study import facts as say
+from smaller.study.honest import HeldOut, make_plan, predict_held_out
 from smaller.study.judgement import calibration, confusion, decision_tables, performance
 from smaller.study.models import MODELS, available_models, fit_model
+from smaller.study.stability import measure_stability
 from smaller.tables import Table
 
-__all__ = ["Study", "TableModel", "run_study"]
+__all__ = ["Study", "TableModel", "UnusableModelError", "run_study"]
 
-STABILITY_ROWS, STABILITY_PAIRS = 2_000, 25
-SHOWN_ON_PATH = 15
 AUTO = "auto"
+ADVICE = "leave out columns of extreme range or near-copies of others, or take another model."
+LARGEST_GAP = 0.1  # of the loss without features; beyond it the weights say nothing about the optimum
+
+
+class UnusableModelError(RuntimeError):
+    """The solver stopped so far from the optimum that its model must not be used."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +115,19 @@ def run_study(
         held_out = predict_held_out(model, X, y, plan, seed=seed, rule=rule, tick=tick)
         tick("final model")
         pipeline, search = held_out.kept or fit_model(model, X, y, seed=seed, rule=rule)
+        _check_usable(pipeline[-1], held_out)
         tick("stability of the features")
-        frequencies, threshold, stability_note = _stability(X, y, pipeline, seed)
+        stability = measure_stability(X, y, pipeline, seed=seed)
         tick("report")
+        learnt = slice(None) if plan.nested else plan.splits[0][0]
+        bound = say.generalisation_bound(pipeline, X, y, learnt)
     told += sorted({str(entry.message).splitlines()[0] for entry in caught if issubclass(entry.category, UserWarning)})
     classes, counts = np.unique(y, return_counts=True)
-    priors = counts / counts.sum()
-    settings = {
-        "model": model, "rule": rule, "seed": seed, "target": encoder.target,
-        "versions": {name: version(name) for name in ("smaller", "numpy", "scipy", "scikit-learn")}
-        | {"python": platform.python_version()},
-    }  # fmt: skip
+    table_model = TableModel(encoder, pipeline, counts / counts.sum(), _settings(model, rule, seed, encoder.target))
     names = encoder.features
+    chosen = say.chosen(pipeline, names, stability.frequencies)
     facts = {
-        "settings": settings,
+        "settings": table_model.settings,
         "summary": MODELS[model].summary,
         "citation": MODELS[model].citation,
         "rows": int(X.shape[0]),
@@ -136,18 +140,52 @@ def run_study(
         "performance": performance(held_out.codes, held_out.proba),
         "calibration": calibration(held_out.codes, held_out.proba),
         "confusion": confusion(held_out.codes, held_out.proba),
-        "decisions": decision_tables(held_out.codes, held_out.proba, priors),
+        "decisions": decision_tables(held_out.codes, held_out.proba, table_model.train_priors),
         "sizes_per_fold": held_out.sizes,
-        "chosen": _chosen(pipeline, names, frequencies),
-        "stability": {"note": stability_note, "threshold": threshold},
-        "path": _path(search, names),
-        "certificate": _certificate(pipeline[-1]),
+        "chosen": chosen,
+        "stability": stability.facts(names, [row["name"] for row in chosen["features"]] if chosen else []),
+        "path": say.path(search, names),
+        "certificate": say.certificate(pipeline[-1]),
+        "caution": _caution(say.certificate(pipeline[-1])),
+        "bound": bound,
         "points": len(getattr(pipeline[-1], "support_", ())) or None,
-        "scales": _scales(pipeline[-1], names),
+        "import_path": say.import_path(pipeline[-1]),
+        "scales": say.feature_scales(pipeline[-1], names),
         "notes": told,
         "seconds": round(time.perf_counter() - start, 2),
     }
-    return Study(TableModel(encoder, pipeline, priors, settings), facts)
+    return Study(table_model, facts)
+
+
+def _settings(model: str, rule: str, seed: int, target: str) -> dict[str, Any]:
+    versions = {name: version(name) for name in ("smaller", "numpy", "scipy", "scikit-learn")}
+    versions["python"] = platform.python_version()
+    return {"model": model, "rule": rule, "seed": seed, "target": target, "versions": versions}
+
+
+def _check_usable(model: Any, held_out: HeldOut) -> None:
+    """Refuse a model that must not be used: not a number, or nowhere near the optimum it was meant to be."""
+    proof = say.certificate(model)
+    if not np.isfinite(held_out.proba).all() or not np.isfinite(proof["objective"]):
+        raise UnusableModelError("the model predicts values that are not numbers, so none was written: " + ADVICE)
+    if not proof["converged"] and (proof["gap"] or 0.0) > LARGEST_GAP * proof["scale"]:
+        raise UnusableModelError(
+            f"the solver stopped far from the optimum (it may be {proof['gap'] / proof['scale']:.0%} of the loss "
+            "without features away), so no model was written: " + ADVICE
+        )
+
+
+def _caution(proof: dict[str, Any]) -> str | None:
+    """Return what a user must know before anything else; None if the final model is what it was meant to be."""
+    if proof["converged"]:
+        return None
+    away = (
+        "" if proof["gap"] is None else f" (at most {proof['gap'] / proof['scale']:.2g} of the loss without features)"
+    )
+    return (
+        f"The final model is not certified as the best one{away}. {proof['status']} The error was measured on rows not "
+        f"learnt from and holds all the same; small weights may be off. To do better, {ADVICE}"
+    )
 
 
 def _choose_model(X: Any, y: Array, *, seed: int, rule: str, tick: Callable[[str], None]) -> tuple[str, str]:
@@ -165,100 +203,3 @@ def _choose_model(X: Any, y: Array, *, seed: int, rule: str, tick: Callable[[str
     chosen = "ivm" if better else "smlr"
     means = ", ".join(f"{name} {loss.mean():.3f}" for name, loss in losses.items())
     return chosen, f"auto chose {chosen}; mean log-loss on held-out rows: {means} (ivm must be better by two errors)."
-
-
-def _stability(X: Any, y: Array, pipeline: Any, seed: int) -> tuple[Array | None, float, str]:
-    """Return selection frequencies on halves of (at most some) rows, for linear models."""
-    if not hasattr(pipeline[-1], "coef_"):
-        return None, 1.0, "Selection frequencies are given for linear models only."
-    filled = pipeline[:-1].transform(X)
-    count, wide = X.shape[0], X.shape[0] * X.shape[1] > 2_000_000
-    if count > STABILITY_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(count, STABILITY_ROWS, replace=False))
-        kept = np.isin(y[rows], [label for label in np.unique(y) if (y[rows] == label).sum() >= 2])
-        filled, y = filled[rows[kept]], y[rows[kept]]
-    pairs = 10 if wide else STABILITY_PAIRS
-    size = len(pipeline[-1].active_features_)
-    selector = StabilitySelection(n_features=max(1, size), n_pairs=pairs, random_state=seed).fit(filled, y)
-    sample = f"a sample of {filled.shape[0]} rows" if count > STABILITY_ROWS else "the rows"
-    note = (
-        f"{sample[0].upper()}{sample[1:]} were split into halves {pairs} times; on each half the first "
-        f"{max(1, size)} features to enter the path were taken. At the threshold {selector.threshold_:.2f} at most "
-        f"{selector.expected_false_:.2g} of the features found are expected to be there by chance."
-    )
-    if selector.threshold_ > 1.0:
-        note = note.split(" At the threshold")[0] + " So many features are used that no frequency rules out chance."
-    return selector.frequencies_, float(min(selector.threshold_, 1.0)), note
-
-
-def original_units(pipeline: Any) -> tuple[Array, Array]:
-    """Return weights and intercepts for features as they are in the table, unscaled."""
-    scaler, model = pipeline.named_steps["scale"], pipeline[-1]
-    weights = model.coef_ / scaler.scale_
-    mean = 0.0 if scaler.mean_ is None or not scaler.with_mean else weights @ scaler.mean_
-    return weights, model.intercept_ - mean
-
-
-def _chosen(pipeline: Any, names: list[str], frequencies: Array | None) -> dict[str, Any] | None:
-    """Return the features with a weight, largest first, in both units."""
-    model = pipeline[-1]
-    if not hasattr(model, "coef_"):
-        return None
-    original, intercepts = original_units(pipeline)
-    active = np.flatnonzero(model.coef_.any(axis=0))
-    order = active[np.argsort(-np.abs(model.coef_[:, active]).max(axis=0), kind="stable")]
-    rows = [
-        {
-            "name": names[j],
-            "weights": model.coef_[:, j].tolist(),
-            "original": original[:, j].tolist(),
-            "frequency": None if frequencies is None else float(frequencies[j]),
-        }
-        for j in order
-    ]
-    return {"features": rows, "intercepts": np.atleast_1d(intercepts).tolist()}
-
-
-def _path(search: Any, names: list[str]) -> dict[str, Any] | None:
-    """Return the path of the strongest features and the cross-validation curve, for SMLR."""
-    model = search[-1]
-    if not hasattr(model, "path_") or not hasattr(model, "coef_"):
-        return None
-    coefs = model.path_.coefs
-    strongest = np.abs(coefs).max(axis=0).argmax(axis=0)
-    signed = coefs[:, strongest, np.arange(len(strongest))]
-    order = np.argsort(-np.abs(signed).max(axis=0), kind="stable")[:SHOWN_ON_PATH]
-    mean, error = model.scores_.mean(axis=0), model.scores_.std(axis=0, ddof=1) / np.sqrt(len(model.scores_))
-    best = int(np.nanargmax(mean))
-    within = int(np.flatnonzero(mean >= mean[best] - error[best])[0])
-    return {
-        "alphas": model.alphas_.tolist(),
-        "lines": [{"name": names[j], "weights": signed[:, j].tolist()} for j in order if signed[:, j].any()],
-        "n_active": model.path_.n_active.tolist(),
-        "score": mean.tolist(),
-        "score_error": error.tolist(),
-        "alpha": model.alpha_,
-        "alpha_min": float(model.alphas_[best]),
-        "alpha_1se": float(model.alphas_[within]),
-    }
-
-
-def _certificate(model: Any) -> dict[str, Any]:
-    solution = model.solution_
-    gap = getattr(solution, "gap", None)
-    return {
-        "status": solution.status.value,
-        "converged": bool(solution.converged),
-        "objective": float(solution.objective),
-        "gap": None if gap is None or not np.isfinite(gap) else float(gap),
-        "scale": float(getattr(solution, "scale", 1.0)),
-        "solver": str(solution.solver),
-        "alpha": float(getattr(model, "alpha_", getattr(model, "alpha", np.nan)) or 0.0),
-    }
-
-
-def _scales(model: Any, names: list[str]) -> list[dict[str, Any]] | None:
-    if not hasattr(model, "scales_"):
-        return None
-    order = np.argsort(-model.scales_, kind="stable")[:50]
-    return [{"name": names[j], "scale": float(model.scales_[j])} for j in order if model.scales_[j] > 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -21,13 +20,13 @@ def diagnose() -> dict[str, Any]:
             facts[name] = version(name)
         except PackageNotFoundError:
             facts[name] = "not installed"
+    from joblib import cpu_count
     from threadpoolctl import threadpool_info
 
     facts["linear algebra"] = sorted(
         {f"{part['internal_api']} {part['version']} ({part['num_threads']} threads)" for part in threadpool_info()}
     )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts["cores"] = cores
+    facts["cores"] = cpu_count()
     facts["models"] = available_models()
     facts["gpu"] = _gpu()
     return facts

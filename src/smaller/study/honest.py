@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from smaller.arrays import Array
 from smaller.study.models import FOLDS, MODELS, available_models, fit_model
 
-__all__ = ["HeldOut", "Plan", "make_plan", "predict_held_out", "stages"]
+__all__ = ["HeldOut", "Plan", "is_small", "make_plan", "predict_held_out", "stages"]
 
 NESTED_ROWS, NESTED_CELLS = 3_000, 3_000_000  # up to here nested cross-validation, beyond one hold-out part
 HOLD_OUT_SHARE, HOLD_OUT_ROWS = 0.25, 100_000
@@ -33,12 +33,12 @@ class Plan:
             return (
                 f"Nested cross-validation: {len(self.splits)} times one part of the rows was set aside, everything "
                 "(filling, scaling, strength, weights) was learnt from the others, and the part was predicted. "
-                f"(Rule: up to {NESTED_ROWS} rows and {NESTED_CELLS} cells; one hold-out part beyond.)"
+                f"(Rule: up to {NESTED_ROWS:,} rows and {NESTED_CELLS:,} cells; one hold-out part beyond.)"
             )
         return (
-            f"One hold-out part: {len(self.splits[0][1])} rows, chosen at random within the classes, were set aside, "
+            f"One hold-out part: {len(self.splits[0][1]):,} rows, chosen at random within the classes, were set aside, "
             "everything was learnt from the others, and the part was predicted; the model that was judged is the one "
-            f"that is kept. (Rule: more than {NESTED_ROWS} rows or {NESTED_CELLS} cells; nested cross-validation "
+            f"that is kept. (Rule: more than {NESTED_ROWS:,} rows or {NESTED_CELLS:,} cells; nested cross-validation "
             "below.)"
         )
 
@@ -60,7 +60,8 @@ class HeldOut:
         return f"{low}-{high} {self.unit}" if low < high else f"{low} {self.unit}"
 
 
-def _is_nested(n: int, p: int) -> bool:
+def is_small(n: int, p: int) -> bool:
+    """Tell whether a table of this size is judged by nested cross-validation."""
     return n <= NESTED_ROWS and n * p <= NESTED_CELLS
 
 
@@ -68,13 +69,13 @@ def stages(X: Any, model: str) -> int:
     """Return how many stages a study of these data has, for a progress bar."""
     if model == "compare":
         return len(available_models())
-    return (FOLDS if _is_nested(*X.shape) else 1) + 3 + 2 * (model == "auto")
+    return (FOLDS if is_small(*X.shape) else 1) + 3 + 2 * (model == "auto")
 
 
 def make_plan(X: Any, y: Array, *, seed: int) -> Plan:
     """Choose between nested cross-validation and one hold-out part, by size alone."""
     n, p = X.shape
-    nested = _is_nested(n, p)
+    nested = is_small(n, p)
     splitter: Any
     if nested:
         splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)

@@ -1,0 +1,26 @@
+"""Values as words for the page: every text that comes from a table is escaped here."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+__all__ = ["estimate", "name", "percent"]
+
+
+def name(text: Any, length: int = 80) -> str:
+    """Return a name on one line, cut to a readable length and escaped."""
+    shown = " ".join(str(text).split())
+    return escape(shown if len(shown) <= length else shown[: length - 1] + "…")
+
+
+def percent(share: float, *, exact: bool = False) -> str:
+    """Return a share in percent, with one digit after the point where it is small (or known exactly)."""
+    return f"{100 * share:.1f}%" if exact or 0 < share < 0.0995 else f"{100 * share:.0f}%"
+
+
+def estimate(share: float, interval: list[float]) -> tuple[str, str]:
+    """Return a share and its interval, with as many digits as the interval deserves."""
+    low, high = interval
+    exact = high - low < 0.05
+    return percent(share, exact=exact), f"{percent(low, exact=exact)} to {percent(high, exact=exact)}"

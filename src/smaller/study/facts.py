@@ -1,0 +1,123 @@
+"""What a fitted pipeline says about itself, as plain values: the pieces of a report that need no other rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smaller.arrays import Array
+from smaller.bounds import pac_bayes_bound
+
+__all__ = ["certificate", "chosen", "feature_scales", "generalisation_bound", "import_path", "original_units", "path"]
+
+SHOWN_ON_PATH = 15
+
+
+def original_units(pipeline: Any) -> tuple[Array, Array]:
+    """Return weights and intercepts for features as they are in the table, unscaled."""
+    scaler, model = pipeline.named_steps["scale"], pipeline[-1]
+    weights = model.coef_ / scaler.scale_
+    mean = 0.0 if scaler.mean_ is None or not scaler.with_mean else weights @ scaler.mean_
+    return weights, model.intercept_ - mean
+
+
+def chosen(pipeline: Any, names: list[str], frequencies: Array | None) -> dict[str, Any] | None:
+    """Return the features with a weight, largest first, in both units; None for a kernel model."""
+    model = pipeline[-1]
+    if not hasattr(model, "coef_"):
+        return None
+    original, intercepts = original_units(pipeline)
+    active = np.flatnonzero(model.coef_.any(axis=0))
+    order = active[np.argsort(-np.abs(model.coef_[:, active]).max(axis=0), kind="stable")]
+    rows = [
+        {
+            "name": names[j],
+            "weights": model.coef_[:, j].tolist(),
+            "original": original[:, j].tolist(),
+            "frequency": None if frequencies is None else float(frequencies[j]),
+        }
+        for j in order
+    ]
+    return {"features": rows, "intercepts": np.atleast_1d(intercepts).tolist()}
+
+
+def path(search: Any, names: list[str]) -> dict[str, Any] | None:
+    """Return the path of the strongest features and the cross-validation curve, for SMLR."""
+    model = search[-1]
+    if not hasattr(model, "path_") or not hasattr(model, "coef_"):
+        return None
+    coefs = model.path_.coefs
+    strongest = np.abs(coefs).max(axis=0).argmax(axis=0)
+    signed = coefs[:, strongest, np.arange(len(strongest))]
+    used = int(np.argmin(np.abs(model.alphas_ - model.alpha_)))
+    order = np.lexsort((-np.abs(signed).max(axis=0), -np.abs(signed[used])))[:SHOWN_ON_PATH]  # those in the model first
+    mean, error = model.scores_.mean(axis=0), model.scores_.std(axis=0, ddof=1) / np.sqrt(len(model.scores_))
+    best = int(np.nanargmax(mean))
+    within = int(np.flatnonzero(mean >= mean[best] - error[best])[0])
+    return {
+        "alphas": model.alphas_.tolist(),
+        "lines": [{"name": names[j], "weights": signed[:, j].tolist()} for j in order if signed[:, j].any()],
+        "n_active": model.path_.n_active.tolist(),
+        "score": mean.tolist(),
+        "score_error": error.tolist(),
+        "alpha": model.alpha_,
+        "alpha_min": float(model.alphas_[best]),
+        "alpha_1se": float(model.alphas_[within]),
+    }
+
+
+def certificate(model: Any) -> dict[str, Any]:
+    """Return how the fit ended and how far it can be from the optimum."""
+    solution = model.solution_
+    gap = getattr(solution, "gap", None)
+    return {
+        "status": solution.status.value,
+        "converged": bool(solution.converged),
+        "objective": float(solution.objective),
+        "gap": None if gap is None or not np.isfinite(gap) else float(gap),
+        "scale": float(getattr(solution, "scale", 1.0)),
+        "solver": str(solution.solver),
+        "alpha": float(getattr(model, "alpha_", getattr(model, "alpha", np.nan)) or 0.0),
+    }
+
+
+def generalisation_bound(pipeline: Any, X: Any, y: Array, learnt: Array | slice) -> dict[str, float] | None:
+    """Return the PAC-Bayes bound of a model from the rows it was learnt from; None where the theorem says nothing.
+
+    It speaks about linear models of two classes. The prior rates, of weights and intercept, are one: fixed here, before
+    any data are seen. That the scaling is estimated on the same rows is left for the report to say.
+    """
+    model = pipeline[-1]
+    if not hasattr(model, "coef_") or len(model.classes_) != 2 or not model.coef_.any():
+        return None
+    bound = pac_bayes_bound(
+        model,
+        pipeline[:-1].transform(X[learnt]),
+        y[learnt],
+        alphas=(1.0,),
+        intercept_alpha=1.0,
+        assume=("fixed_scaling",),
+    )
+    if bound.point_value >= 1.0:
+        return None
+    return {"error": float(bound.point_value), "gibbs": float(bound.value), "confidence": float(bound.confidence)}
+
+
+def import_path(model: Any) -> dict[str, Any] | None:
+    """Return the objective, and the error on rows held back, after every import point that was added."""
+    if not hasattr(model, "import_path_"):
+        return None
+    error = model.import_path_.validation_error
+    return {
+        "objective": model.import_path_.objective.tolist(),
+        "error": error.tolist() if np.isfinite(error).all() else None,
+    }
+
+
+def feature_scales(model: Any, names: list[str]) -> list[dict[str, Any]] | None:
+    """Return the feature scales of JCFO, largest first, without those that are zero."""
+    if not hasattr(model, "scales_"):
+        return None
+    order = np.argsort(-model.scales_, kind="stable")
+    return [{"name": names[j], "scale": float(model.scales_[j])} for j in order if model.scales_[j] > 0]
