@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,13 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from smaller import datasets
+from smaller.bases import Kernel
 from smaller.estimators.adaptive import SparseProbit
 from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo_cv import JCFOCV
+from smaller.kernels import make_kernel
+from smaller.likelihoods import Probit
+from smaller.searches.scales import ScaledProblem, search_scales
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
 OURS, OTHER, THIRD, GREY = "#0b6e6e", "#c8553d", "#7d6b91", "#8a8a8a"
@@ -41,12 +47,13 @@ def ring(n: int, p: int, seed: int) -> tuple[Any, Any]:
     return X, ((X[:, :2] ** 2).sum(axis=1) > 2 * np.log(2)).astype(int)
 
 
-def irrelevant(draws: int = 10) -> None:
+def irrelevant(draws: int = 5) -> None:
     """Test error against the number of features, two of which matter (the paper's figure 1)."""
     counts = (2, 10, 20, 50, 100)
     linear = {"kernel": "poly", "degree": 1}
-    models = {
-        "JCFO": (JCFO(12.0, 12.0, **linear), OURS, "o-"),
+    models: dict[str, tuple[Any, str, str]] = {
+        # With a linear kernel only the product of the strengths matters.
+        "JCFO, strengths by likelihood": (JCFOCV([12.0], [40.0, 21.0, 12.0, 6.75, 3.0], **linear), OURS, "o-"),
         "sparse probit, linear kernel": (SparseProbit(gamma="auto", **linear), THIRD, "^--"),
         "SVM, linear, cost by cross-validation": (
             GridSearchCV(SVC(kernel="linear"), {"C": [1e-3, 1e-2, 0.1, 1.0]}),
@@ -54,6 +61,10 @@ def irrelevant(draws: int = 10) -> None:
             "s-.",
         ),
     }
+    with suppress(ImportError):  # sklearn-rvm is no dependency: the line is left out without it
+        from sklearn_rvm import EMRVC
+
+        models["RVM, linear kernel"] = (EMRVC(kernel="linear"), GREY, "v:")
     wrong = {name: np.zeros((len(counts), draws, 1000), dtype=bool) for name in models}
     for i, p in enumerate(counts):
         for seed in range(draws):
@@ -66,7 +77,7 @@ def irrelevant(draws: int = 10) -> None:
         error = wrong[name].mean(axis=2)
         mean, spread = 100 * error.mean(axis=1), 100 * error.std(axis=1, ddof=1) / np.sqrt(draws)
         ax.errorbar(counts, mean, spread, fmt=style, color=color, label=name, capsize=2, markersize=5)
-    ours = wrong["JCFO"]
+    ours = next(iter(wrong.values()))
     for name, (_, color, _) in list(models.items())[1:]:
         for i, p in enumerate(counts):
             better, worse = (wrong[name][i] & ~ours[i]).sum(), (ours[i] & ~wrong[name][i]).sum()
@@ -74,7 +85,7 @@ def irrelevant(draws: int = 10) -> None:
                 ax.annotate("*", (p, 100 * wrong[name][i].mean()), (0, 4), textcoords="offset points", color=color)
     ax.axhline(15.87, color=GREY, linewidth=0.8, linestyle=":")
     ax.text(counts[-1], 15.6, "Bayes", color=GREY, va="top", ha="right")
-    ax.set(xlabel="features, of which two matter", ylabel="test error, per cent", ylim=(13, None))
+    ax.set(xlabel="features, of which two matter", ylabel="test error, per cent", ylim=(14, 38))
     ax.set_title("* JCFO better in McNemar's paired test, p < .05", loc="left", fontsize=9, color="0.3")
     ax.legend(frameon=False, loc="upper left")
     save(drawing, "irrelevant")
@@ -121,19 +132,19 @@ def phases() -> None:
 
 def problems() -> dict[str, tuple[Any, Any, JCFO]]:
     X, y = load_breast_cancer(return_X_y=True)
-    some = np.random.default_rng(0).permutation(len(y))[:200]
+    some = np.random.default_rng(0).permutation(len(y))[:150]
     return {
-        "ring, p = 20": (*ring(150, 20, 0), JCFO(1.0, 10.0)),
-        "XOR, p = 10": (*datasets.make_xor(150, 10, random_state=0), JCFO(1.0, 1.0)),
+        "ring, p = 60": (*ring(150, 60, 0), JCFO(1.0, 3.0)),
+        "XOR, p = 10": (*datasets.make_xor(150, 10, random_state=0), JCFO(0.3, 1.0)),
         "linear, p = 20": (
             *datasets.make_irrelevant(150, 20, random_state=0),
             JCFO(9.0, 9.0, kernel="poly", degree=1),
         ),
-        "breast cancer": (scale(X[some]), y[some], JCFO(1.0, 10.0)),
+        "breast cancer": (scale(X[some]), y[some], JCFO(0.3, 1.0)),
     }
 
 
-def starts(count: int = 20) -> None:
+def starts(count: int = 12) -> None:
     """How far stationary points from random starts end above the best one: are there many local optima?"""
     drawing, ax = figure(6.4, 3.4)
     names = []
@@ -155,7 +166,7 @@ def starts(count: int = 20) -> None:
     ax.set(yticks=range(len(names)), yticklabels=names, xscale="log", ylim=(len(names) - 0.5, -0.5))
     ax.set_xlabel("objective above the best, per cent (10^-4: the best)")
     ax.set_title("diamond: all scales equal, the default start", loc="left", fontsize=9, color="0.3")
-    ax.legend(frameon=False, loc="lower right")
+    ax.legend(frameon=False, loc="center")
     save(drawing, "starts")
 
 
@@ -165,11 +176,6 @@ def _factors(rng: Any, p: int, count: int) -> list[Any]:
 
 def _end(model: JCFO, X: Any, y: Any, factor: Any) -> float:
     """Objective reached from scales of ``factor`` over p."""
-    from smaller.bases import Kernel
-    from smaller.kernels import make_kernel
-    from smaller.likelihoods import Probit
-    from smaller.searches.scales import ScaledProblem, search_scales
-
     kernel = make_kernel(model.kernel, gamma="auto", degree=model.degree, coef0=1.0, kernel_params=None, X=X)
     targets = Probit().encode(y)
     problem = ScaledProblem(X, Kernel(kernel, X), targets, None, Probit(), model.alpha, model.alpha_scales)

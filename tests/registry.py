@@ -10,6 +10,8 @@ from typing import Any
 
 from smaller import RMLR, SMLR
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
+from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.estimators.kernel_logistic import IVM, KLR
 from smaller.estimators.sbmlr import SBMLR
 
@@ -25,9 +27,12 @@ ALL_ESTIMATORS: list[Any] = [
     KLR(),
     IVM(),
     SparseRegressor(),
+    SparseRegressor(prior="laplace"),
     SparseProbit(),
     SparseProbit(kernel="rbf"),
     SBMLR(),
+    JCFO(),
+    JCFOCV(alphas=[1.0], alphas_scales=[3.0], cv=2, em_iter=3, n_centers=20),
 ]
 
 

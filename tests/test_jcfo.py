@@ -13,10 +13,10 @@ from scipy import sparse
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import scale
 
 from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.kernels import RBF
 
 Array = Any
@@ -194,13 +194,76 @@ def test_constant_feature_gets_no_scale() -> None:
     assert JCFO(alpha_scales=2.0).fit(X, y).scales_[3] == 0.0
 
 
-def test_grid_search_by_likelihood() -> None:
+def test_warm_start_ends_at_a_stationary_point_of_the_new_strengths(fitted: Any) -> None:
+    cold, X, y = fitted
+    model = JCFO(alpha=1.0, alpha_scales=20.0, warm_start=True).fit(X, y)
+    model.set_params(alpha_scales=5.0).fit(X, y)
+    assert list(model.solution_.phases) == ["polish", "alternation"]
+    assert model.solution_.violation <= 1e-6
+    assert model.solution_.objective <= 1.01 * cold.solution_.objective
+    # Other data than last time: a cold start.
+    again = model.fit(X[:100], y[:100]).solution_
+    assert again.objective == JCFO(alpha=1.0, alpha_scales=5.0).fit(X[:100], y[:100]).solution_.objective
+
+
+def test_warm_start_leaves_an_empty_model_behind() -> None:
+    X, y = ring()
+    model = JCFO(alpha=1e3, alpha_scales=5.0, warm_start=True)
+    with pytest.warns(UserWarning, match="kept no kernel"):
+        model.fit(X, y)
+    assert len(model.set_params(alpha=1.0).fit(X, y).support_) > 0
+
+
+def test_cross_validated_strengths() -> None:
     X, y = ring(90, 5)
-    grid = GridSearchCV(JCFO(), {"alpha": [3.0, 1.0], "alpha_scales": [10.0, 1.0]}, scoring="neg_log_loss", cv=3)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "JCFO kept no kernel")
-        grid.fit(X, y)
-    assert grid.best_score_ > -0.6
+    model = JCFOCV(alphas=[1.0, 30.0], alphas_scales=[1.0, 10.0], cv=3).fit(X, y)
+    assert_array_equal(model.alphas_, [30.0, 1.0])
+    assert_array_equal(model.alphas_scales_, [10.0, 1.0])
+    assert model.scores_.shape == (3, 2, 2)
+    assert model.alpha_ == 1.0  # at 30 nothing is left
+    assert_allclose(model.scores_[:, 0], np.log(0.5), atol=0.05)
+    mean = model.scores_.mean(axis=0)
+    assert mean.max() == mean[1, list(model.alphas_scales_).index(model.alpha_scales_)] > -0.6
+    alone = JCFO(model.alpha_, model.alpha_scales_).fit(X, y)
+    assert_array_equal(model.scales_, alone.scales_)
+    assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+def test_cross_validation_prefers_larger_strengths_among_equals() -> None:
+    X, y = ring(60, 3)
+    with pytest.warns(UserWarning, match="kept no kernel at alpha=2000, alpha_scales=200"):
+        model = JCFOCV(alphas=[1e3, 2e3], alphas_scales=[100.0, 200.0], cv=2).fit(X, y)
+    assert (model.alpha_, model.alpha_scales_) == (2e3, 200.0)
+
+
+def test_one_standard_error_rule_prefers_sparser_models() -> None:
+    X, y = ring(90, 5)
+    options = {"alphas": [1.0], "alphas_scales": [30.0, 10.0, 3.0, 1.0], "cv": 3}
+    best, sparse_one = (JCFOCV(rule=rule, **options).fit(X, y) for rule in ("min", "1se"))
+    assert_array_equal(best.scores_, sparse_one.scores_)
+    scores = best.scores_[:, 0]
+    mean, chosen = scores.mean(axis=0), int(scores.mean(axis=0).argmax())
+    near = mean >= mean[chosen] - scores[:, chosen].std(ddof=1) / np.sqrt(3)
+    assert best.alpha_scales_ == best.alphas_scales_[chosen]
+    assert sparse_one.alpha_scales_ == best.alphas_scales_[near].max()
+    with pytest.raises(ValueError, match="rule must be"):
+        JCFOCV(rule="max").fit(X, y)
+
+
+def test_cross_validation_weighs_rows_and_names_bad_folds() -> None:
+    X, y = ring(80, 3)
+    weight = np.repeat([1.0, 0.0], [60, 20])
+    model = JCFOCV([1.0], [3.0], cv=[(np.arange(40), np.arange(40, 80))]).fit(X, y, sample_weight=weight)
+    half = JCFO(1.0, 3.0).fit(X[:40], y[:40])
+    held = half.predict_log_proba(X[40:60])[np.arange(20), (y[40:60] == "out").astype(int)]
+    assert model.scores_[0, 0, 0] == pytest.approx(held.mean(), rel=1e-6)
+    order = np.argsort(y, kind="stable")
+    with pytest.raises(ValueError, match="fewer than two classes"):
+        JCFOCV([1.0], [3.0], cv=[(order[:10], order[10:])]).fit(X, y)
+    with pytest.raises(ValueError, match="alphas must be"):
+        JCFOCV([0.0], [3.0]).fit(X, y)
+    with pytest.raises(ValueError, match="alphas_scales must hold"):
+        JCFOCV([1.0], []).fit(X, y)
 
 
 def test_verbose_logs_every_step(caplog: Any) -> None:

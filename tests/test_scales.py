@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import nnls
 
 from smaller.bases import Kernel
 from smaller.kernels import RBF, Linear, Polynomial
 from smaller.likelihoods import Multinomial, Probit
 from smaller.problem import Status
+from smaller.searches.projected import projected_newton
 from smaller.searches.scales import Journal, ScaledProblem, State, newton, polish, search_scales, warm_up
 
 Array = Any
@@ -199,6 +201,40 @@ def test_newton_keeps_what_it_cannot_improve() -> None:
     assert newton(scaled, empty, tol=1e-8).objective <= empty.objective
     far = scaled.start(np.full(3, 0.3))
     assert newton(scaled, far, tol=1e-8).objective <= far.objective
+
+
+@given(seed=st.integers(0, 10**6))
+def test_projected_newton_solves_quadratics_within_an_orthant(seed: int) -> None:
+    """Against non-negative least squares: fixed signs are a change of sign of the columns."""
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], 5)
+    A, target = rng.normal(size=(9, 5)), rng.normal(size=9)
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        r = A @ x - target
+        return 0.5 * float(r @ r), A.T @ r
+
+    x = projected_newton(evaluate, signs * rng.uniform(0.5, 1.0, 5), signs, np.ones(5), tol=1e-8)
+    assert_allclose(x, signs * nnls(A * signs, target)[0], atol=1e-5)
+
+
+def test_projected_newton_leaves_a_saddle_downhill() -> None:
+    def evaluate(x: Array) -> tuple[float, Array]:
+        return float(x[0] ** 4 - x[0] ** 2 + x[1] ** 2), np.array([4 * x[0] ** 3 - 2 * x[0], 2 * x[1]])
+
+    x = projected_newton(evaluate, np.array([0.1, 1.0]), np.zeros(2), np.ones(2), tol=1e-10)
+    assert_allclose(x, [np.sqrt(0.5), 0.0], atol=1e-8)
+
+
+def test_a_warm_start_is_the_only_one_unless_it_ends_empty() -> None:
+    scaled = problem(60, 5, 1, rate=3.0)
+    first = search_scales(scaled, [np.full(5, 0.2)])
+    again = search_scales(scaled, [], warm=first)
+    assert again.objective == pytest.approx(first.objective, rel=1e-10)
+    assert list(again.phases) == ["polish", "alternation"]
+    collapsed = search_scales(replace(scaled, alpha=100.0), [np.full(5, 0.2)])
+    revived = search_scales(scaled, [np.full(5, 0.2)], warm=collapsed)
+    assert revived.objective == pytest.approx(first.objective, rel=1e-10)
 
 
 def test_restriction_is_the_same_function_with_zeros_left_out() -> None:

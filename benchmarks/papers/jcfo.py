@@ -18,53 +18,37 @@ from sklearn.svm import SVC
 from smaller import SMLR, datasets
 from smaller.estimators.adaptive import SparseProbit
 from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo_cv import JCFOCV
 
 from . import rivals
 from .adaptive import RawExperiment, TrainingSubset
-from .engine import Answer, Band, Experiment, Paper, Row, Table
+from .engine import Answer, Band, Experiment, Paper, Row, Table, UnavailableError
 from .protocols import SVM_COSTS, GivenSplit, LeaveOneOut, RandomSplits, Realisation, Task
 
 PAPER_FORM = {"penalize_intercept": True}
 LINEAR = {"kernel": "poly", "degree": 1}
 QUADRATIC = {"kernel": "poly", "degree": 2}
+# With a linear kernel only the product of the strengths matters: those of 6, 9, 12, 16 and 22 with themselves.
+PRODUCTS = {"alpha": (12.0,), "alpha_scales": tuple(a**2 / 12.0 for a in (22, 16, 12, 9, 6))}
 
 
 # ------------------------------------------------------------------------------------------------------- methods
 
 
-def jcfo(task: Task, grid: Mapping[str, Sequence[float]] | None = None, **options: Any) -> Answer:
+def jcfo(task: Task, grid: Mapping[str, Sequence[float]] | None = None, rule: str = "min", **options: Any) -> Answer:
     """JCFO at given strengths, or at those of a grid with the highest held-out likelihood (ties: the larger)."""
     model: Any = JCFO(random_state=task.seed, **options)
+    if grid is not None:
+        strengths = grid["alpha"], grid["alpha_scales"]
+        model = JCFOCV(*strengths, cv=task.inner, rule=rule, random_state=task.seed, **options)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "JCFO kept no kernel")
-        if grid is not None:
-            model = GridSearchCV(model, dict(grid), scoring="neg_log_loss", cv=task.inner)
-            model = model.fit(task.X, task.y).best_estimator_
-        else:
-            model.fit(task.X, task.y)
+        warnings.filterwarnings("ignore", "JCFO did not converge")  # max_iter=1 means it
+        model.fit(task.X, task.y)
     measures = {"kept": len(model.support_), "features": len(model.active_features_)}
     if task.X.shape[1] >= 2:
         measures["exact"] = float(set(model.active_features_.tolist()) == {0, 1})
     return Answer(model.predict(task.X_test), measures, model.predict_proba(task.X_test), model.classes_)
-
-
-def product_jcfo(task: Task, values: Sequence[float]) -> Answer:
-    """Linear kernel: only the product of the strengths matters, so both are equal and chosen together."""
-    folds = task.inner
-    losses = []
-    for value in sorted(values, reverse=True):
-        held = [_held_out(JCFO(value, value, **LINEAR, **PAPER_FORM), task, *pair) for pair in folds]
-        losses.append((sum(held), -value))
-    best = -min(losses)[1]
-    return jcfo(task, alpha=best, alpha_scales=best, **LINEAR, **PAPER_FORM)
-
-
-def _held_out(model: Any, task: Task, fit: NDArray[np.int64], held: NDArray[np.int64]) -> float:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "JCFO kept no kernel")
-        model.fit(task.X[fit], task.y[fit])
-    chosen = (model.classes_ == task.y[held][:, None]).argmax(axis=1)
-    return -float(model.predict_log_proba(task.X[held])[np.arange(len(held)), chosen].sum())
 
 
 def probit(task: Task, **options: Any) -> Answer:
@@ -89,6 +73,19 @@ def plain(task: Task, model: Any) -> Answer:
 linear_svm = partial(searched, model=SVC(kernel="linear"), grid={"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0]})
 rbf_svm = partial(searched, model=SVC(), grid={"C": SVM_COSTS, "gamma": ["scale", 0.01, 0.1, 1.0]})
 smlr = partial(searched, model=SMLR(kernel="rbf"), grid={"alpha": [0.1, 0.3, 1.0, 3.0], "gamma": ["scale", 0.1, 1.0]})
+
+
+def rvm(task: Task) -> Answer:
+    """sklearn-rvm with a linear kernel."""
+    try:
+        from sklearn_rvm import EMRVC
+    except ImportError as error:
+        raise UnavailableError("sklearn-rvm is not installed") from error
+    try:
+        machine = EMRVC(kernel="linear").fit(task.X, task.y)
+    except ValueError as error:  # it does not survive every standardised set
+        raise UnavailableError(f"sklearn-rvm fails on these rows ({error})") from error
+    return Answer(machine.predict(task.X_test), {"kept": len(machine.relevance_)})
 
 
 def forest(task: Task) -> Answer:
@@ -122,24 +119,26 @@ def nothing(data: Any, seed: int) -> list[Any]:
 
 
 def figure1(p: int) -> Drawn:
+    chosen = partial(jcfo, grid=PRODUCTS, rule="1se", em_iter=0, **LINEAR, **PAPER_FORM)
     bands = {"error_rate": Band(high=0.175), "features": Band(high=5)} if p <= 100 else {}
     rows = [
-        Row("JCFO", partial(product_jcfo, values=(6, 9, 12, 16, 22)), {"error_rate": 0.16}, bands, ours=True),
+        Row("JCFO", chosen, {"error_rate": 0.16}, bands, ours=True),
         Row("sparse probit, linear kernel", partial(probit, gamma="auto", **LINEAR), ours=True),
         Row("sparse probit, features", probit, ours=True),
         Row("SVM, linear", linear_svm),
-        Row("RVM, linear kernel", rivals.rvm, seeds=3, slow=True),
+        Row("RVM, linear kernel", rvm, seeds=3, slow=True),
     ]
-    return Drawn(f"p = {p}", "drawn", nothing, rows, "linear", seeds=20 if p <= 100 else 10, n_features=p)
+    return Drawn(f"p = {p}", "drawn", nothing, rows, "linear", seeds=10 if p <= 100 else 3, n_features=p)
 
 
 FIGURE1 = Table(
     name="jcfo-figure1",
     title="Figure 1: irrelevant features (TJ1)",
     text=""" Two Gaussians that differ in two of p features (Bayes error .159), 100 rows a class, linear kernel,
-1000 test rows. JCFO's two strengths are equal (with a linear kernel only their product matters) and chosen from
-6, 9, 12, 16, 22 by five-fold likelihood; the SVM's cost by five-fold errors; sparse probit has nothing to choose.
-"Exact": share of the draws in which the two relevant features, and no others, are found.
+1000 test rows. With a linear kernel only the product of JCFO's two strengths matters; its root is chosen from 6, 9, 12,
+16, 22 by five-fold likelihood, the largest within one standard error of the best; the SVM's cost by five-fold errors;
+sparse probit has nothing to choose. "Exact": share of the draws in which the two relevant features, and no others, are
+found.
 """,
     measures={"error_rate": "error", "features": "features", "exact": "exact"},
     experiments=[figure1(p) for p in (2, 10, 20, 50, 100, 200)],
@@ -147,7 +146,7 @@ FIGURE1 = Table(
         """The paper's curve is read off its figure: about 16 % for every p. Sparse probit on the features themselves,
 which the figure does not show, does as well as JCFO here: with a linear boundary feature scales and feature weights are
 the same thing.""",
-        "The RVM rows are slow: `--slow` runs them (sklearn-rvm, three draws).",
+        "`--slow` runs the RVM rows (three draws), where sklearn-rvm gets through; docs/jcfo.md has its curve.",
     ],
 )
 
@@ -276,11 +275,14 @@ def table2_rows(
     searched_bands: Mapping[str, Band],
     printed: Mapping[str, float],
     seeds: int,
+    one_round: Mapping[str, Band] | None = None,
 ) -> list[Row]:
     at = partial(jcfo, gamma=gamma, **PAPER_FORM)
-    alpha, alpha_scales = given
+    given_at = partial(at, alpha=given[0], alpha_scales=given[1])
+    early = [] if one_round is None else [Row("JCFO, one round", partial(given_at, max_iter=1), paper, one_round, True)]
     return [
-        Row("JCFO, given strengths", partial(at, alpha=alpha, alpha_scales=alpha_scales), paper, bands, ours=True),
+        Row("JCFO, given strengths", given_at, paper, bands, ours=True),
+        *early,
         Row("JCFO, by likelihood", partial(at, grid=grid), paper, searched_bands, ours=True, seeds=seeds),
         Row("SVM", rivals.svm, _errors(printed, "svm"), seeds=seeds),
         Row("Gaussian process", rivals.gaussian_process, _errors(printed, "gp"), seeds=min(seeds, 5)),
@@ -332,7 +334,7 @@ both strengths from a 12-point grid by five-fold held-out likelihood on the trai
                 {"errors": Band(high=72), "kept": Band(high=10), "features": Band(4, 6)},
                 {"errors": Band(high=75)},
                 {"svm": 64, "gp": 67, "lda": 67},
-                seeds=3,
+                seeds=2,
             ),
             "rbf",
             seeds=1,
@@ -346,10 +348,11 @@ both strengths from a 12-point grid by five-fold held-out likelihood on the trai
                 (1.0, 10.0),
                 1 / 288,
                 {"alpha": ALPHAS, "alpha_scales": (100.0, 30.0, 10.0, 3.0)},
-                {"errors": Band(high=10.5), "kept": Band(4, 9)},
+                {"errors": Band(high=10.5)},
                 {},
                 {"svm": 9, "gp": 8, "lda": 19},
-                seeds=3,
+                seeds=2,
+                one_round={"errors": Band(high=10.5), "kept": Band(4, 9)},
             ),
             "rbf",
             seeds=10,
@@ -366,7 +369,7 @@ both strengths from a 12-point grid by five-fold held-out likelihood on the trai
                 {"errors": Band(high=9), "features": Band(2, 4)},
                 {},
                 {"svm": 4, "gp": 3, "lda": 3},
-                seeds=5,
+                seeds=3,
             ),
             "rbf",
             seeds=10,
@@ -376,6 +379,10 @@ both strengths from a 12-point grid by five-fold held-out likelihood on the trai
         """The paper does not print its strengths; its kernel widths "were observed to be optimal" for another method in
 test errors. **Crabs 0 is not reproducible**: the split of 80 and 120 rows was never published, and over random ones the
 linear discriminant, for which the paper prints 3, has about 6 errors.""",
+        """"One round" stops where the paper's algorithm does: EM, a descent, and one exact solve for the weights at the
+scales found. Its number of kernels is the one to compare with the paper's. Kernels this wide are nearly collinear, and
+going on until weights and scales are both stationary lowers the objective by another .1 to .6 per cent and merges them:
+the default keeps fewer.""",
         """Pima has 7 inputs, not 8. Breast cancer is taken to be the set of 569 rows and 30 features, which fits the
 paper's numbers.""",
     ],

@@ -42,9 +42,9 @@ class Status(enum.Enum):
 
 
 def rounding(eta: Array) -> float:
-    """Return what rounding leaves in a sum of this size."""
+    """Return what rounding leaves in a sum of this size, and of many terms."""
     xp = array_namespace(eta)
-    return EPSILON * max(float(xp.max(eta)), -float(xp.min(eta)))
+    return 32 * EPSILON * max(float(xp.max(eta)), -float(xp.min(eta)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from smaller.kernels import resolve_gamma
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.priors import Laplace
 from smaller.problem import Problem
-from smaller.searches.scales import ScaledProblem, search_scales
+from smaller.searches.scales import ScaledProblem, ScaledSolution, search_scales
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
@@ -80,11 +80,14 @@ class JCFO(KernelOrLinearClassifier):
     n_init : int, default=1
         Starts: the first with all scales equal, others with random scales; the lowest objective wins.
     em_iter : int, default=30
-        Most EM iterations before the direct descent; 0 leaves EM out.
+        Most EM iterations before the direct descent. 0 leaves EM out, which is enough, and faster, for a linear kernel.
     tol : float, default=1e-6
         At the end no weight and no scale violates its optimality condition by more than ``tol`` times its strength.
     max_iter : int, default=100
         Limit on the rounds of exact weights and scales at the end.
+    warm_start : bool, default=False
+        Start the next fit where the last one ended, if its shape fits: several times faster along a sequence of
+        strengths. Let them grow; downwards, fits stay in the region of a first model that is too poor.
     random_state : int, RandomState or None, default=None
         For ``n_centers`` and ``n_init``.
     verbose : int, default=0
@@ -114,9 +117,7 @@ class JCFO(KernelOrLinearClassifier):
 
     Notes
     -----
-    Choose the strengths by held-out log-likelihood, as errors are too coarse a measure::
-
-        GridSearchCV(JCFO(), {"alpha": [0.3, 1, 3], "alpha_scales": [0.3, 3, 30]}, scoring="neg_log_loss")
+    :class:`JCFOCV` chooses the strengths by held-out log-likelihood; errors are too coarse a measure.
 
     References
     ----------
@@ -160,6 +161,7 @@ class JCFO(KernelOrLinearClassifier):
         em_iter: int = 30,
         tol: float = 1e-6,
         max_iter: int = 100,
+        warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -182,6 +184,7 @@ class JCFO(KernelOrLinearClassifier):
         self.em_iter = em_iter
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
 
@@ -210,14 +213,14 @@ class JCFO(KernelOrLinearClassifier):
             likelihood.encode(data.codes),
             data.weight,
             likelihood,
-            check_number("alpha", self.alpha, least=0.0, open_left=True),
-            check_number("alpha_scales", self.alpha_scales, least=0.0, open_left=True),
+            *self._strengths(),
             check_flag("fit_intercept", self.fit_intercept),
             check_flag("penalize_intercept", self.penalize_intercept),
         )
         solution = search_scales(
             scaled,
             self._starts(X[:, kept], data.weight),
+            warm=self._warm(scaled, kept) if check_flag("warm_start", self.warm_start) else None,
             em_iter=check_integer("em_iter", self.em_iter),
             tol=check_number("tol", self.tol, least=0.0, open_left=True),
             max_iter=check_integer("max_iter", self.max_iter, least=1),
@@ -245,6 +248,14 @@ class JCFO(KernelOrLinearClassifier):
         for _ in range(check_integer("n_init", self.n_init, least=1) - 1):
             yield gamma * rng.exponential(size=X.shape[1])
 
+    def _warm(self, scaled: ScaledProblem, kept: Array) -> ScaledSolution | None:
+        """Return the last fit's solution if it has the shape of this problem."""
+        last = getattr(self, "solution_", None)
+        (m, p), q = scaled.shape, scaled.y.shape[1]
+        if last is None or last.w.shape != (m + scaled.penalized, q) or last.scales.shape != (p,):
+            return None
+        return last if np.array_equal(kept, self.preselected_) else None
+
     def _preselected(self, data: TrainingData, likelihood: Likelihood) -> Array:
         if self.preselect is None:
             return np.arange(data.X.shape[1])
@@ -266,12 +277,19 @@ class JCFO(KernelOrLinearClassifier):
         super()._store(data, fitted)
         self.active_features_ = np.flatnonzero(self.scales_)
         if len(self.support_) == 0:
+            alpha, alpha_scales = self._strengths()
             warnings.warn(
-                f"JCFO kept no kernel at alpha={self.alpha:g}, alpha_scales={self.alpha_scales:g}: it predicts the "
-                "shares of the classes for every row. Lower alpha, then alpha_scales; standardise the features; or try "
-                "another gamma, the start value of the scales.",
+                f"JCFO kept no kernel at alpha={alpha:g}, alpha_scales={alpha_scales:g}: it predicts the shares of the "
+                "classes for every row. Lower alpha, then alpha_scales; standardise the features; or try another "
+                "gamma, the start value of the scales.",
                 stacklevel=4,
             )
+
+    def _strengths(self) -> tuple[float, float]:
+        return (
+            check_number("alpha", self.alpha, least=0.0, open_left=True),
+            check_number("alpha_scales", self.alpha_scales, least=0.0, open_left=True),
+        )
 
 
 def _rows(X: Any) -> Any:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from smaller.arrays import Array
 from smaller.bases import Kernel
@@ -25,6 +25,7 @@ from smaller.likelihoods import Gaussian, Likelihood
 from smaller.priors import Laplace
 from smaller.problem import Certificate, Point, Problem, Solution, Status
 from smaller.searches.adaptive import ridge_start
+from smaller.searches.projected import projected_newton
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.solvers.reweighted import bound_gram, majorised_minimiser
@@ -50,6 +51,7 @@ _MAY_RISE = 1e-6  # relative rise of F that pruning may cost
 _EM_TOL = 1e-3  # relative decrease of F below which EM hands over
 _MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
 _LARGER = 10.0  # factor on the starting scales after a collapse
+_ROUNDING = 1e-13  # relative rise of F that means nothing
 _MEMORY = 20  # pairs that L-BFGS-B keeps
 
 
@@ -315,85 +317,65 @@ def exact_weights(scaled: ScaledProblem, state: State, tol: float) -> State:
     return State(theta, solution.w, solution.b, solution.objective + scaled.rate * float(theta.sum()))
 
 
-def newton(scaled: ScaledProblem, state: State, *, tol: float, max_iter: int = 10) -> State:
-    """Run Newton's method over what is not zero, signs kept, with differences of gradients as Hessian.
+def newton(scaled: ScaledProblem, state: State, *, tol: float) -> State:
+    """Run a projected Newton method over the weights that are not zero, all scales and the intercepts.
 
-    Near the end few variables are left and this takes a handful of steps where L-BFGS-B would take hundreds. The state
-    comes back unchanged where that does not lead to ``tol``: an indefinite Hessian, or a sign that wants to change.
+    Few variables are left by now. L-BFGS-B would take thousands of steps where kernels are nearly collinear.
     """
-    nonzero, active = state.w != 0, state.theta > 0
-    signs, k, p = np.sign(state.w[nonzero]), int(nonzero.sum()), int(active.sum())
+    nonzero = state.w != 0
+    k, p = int(nonzero.sum()), len(state.theta)
     # Of intercepts that only count up to a common shift, the last one stays.
     q = len(state.b) - scaled.likelihood.shift_invariant if scaled.fit_intercept and not scaled.penalized else 0
+    signs = np.concatenate([np.sign(state.w[nonzero]), np.ones(p), np.zeros(q)])
+    units = np.repeat([scaled.alpha, scaled.rate, scaled.alpha], [k, p, q])
 
     def read(x: Array) -> tuple[Array, Array, Array]:
-        w, theta, b = np.zeros_like(state.w), np.zeros_like(state.theta), state.b.copy()
-        w[nonzero], theta[active] = x[:k], x[k : k + p]
-        b[:q] = x[k + p :]
-        return theta, w, b
+        w, b = np.zeros_like(state.w), state.b.copy()
+        w[nonzero], b[:q] = x[:k], x[k + p :]
+        return x[k : k + p], w, b
 
-    def gradient(x: Array) -> Array:
-        _, G, slope, free = scaled.gradients(*read(x))
-        return np.concatenate([G[nonzero] + scaled.alpha * signs, slope[active], free[:q]])
+    def evaluate(x: Array) -> tuple[float, Array]:
+        theta, w, b = read(x)
+        loss, G, slope, free = scaled.gradients(theta, w, b)
+        signed = scaled.alpha * signs[:k]
+        value = loss + float(signed @ x[:k]) + scaled.rate * float(theta.sum())
+        return value, np.concatenate([G[nonzero] + signed, slope, free[:q]])
 
-    x = np.concatenate([state.w[nonzero], state.theta[active], state.b[:q]])
-    if not 0 < len(x) <= _MOST_NEWTON:
+    start = np.concatenate([state.w[nonzero], state.theta, state.b[:q]])
+    if not 0 < len(start) <= _MOST_NEWTON:
         return state
-    units = np.concatenate([np.full(k, scaled.alpha), np.full(p, scaled.rate), np.full(q, scaled.alpha)])
-    g = gradient(x)
-    for _ in range(max_iter):
-        step = _newton_step(gradient, x, g)
-        if step is None or np.any((x + step)[: k + p] * np.append(signs, np.ones(p)) <= 0):
-            break
-        trial = gradient(x + step)
-        if not np.abs(trial / units).max() < 0.5 * np.abs(g / units).max():
-            break
-        x, g = x + step, trial
-    if np.abs(g / units).max(initial=0.0) > tol:
-        return state
-    moved = scaled.state(*read(x))
-    return moved if moved.objective < state.objective else state
-
-
-def _newton_step(gradient: Callable[[Array], Array], x: Array, g: Array) -> Array | None:
-    H = np.empty((len(x), len(x)))
-    for i in range(len(x)):
-        shifted = x.copy()
-        shifted[i] += 1e-7 * (abs(x[i]) or 1.0)
-        H[i] = (gradient(shifted) - g) / (shifted[i] - x[i])
-    try:
-        return -linalg.cho_solve(linalg.cho_factor(0.5 * (H + H.T)), g)
-    except linalg.LinAlgError:
-        return None
+    x = projected_newton(evaluate, start, signs, units, tol=tol)
+    moved = state if x is start else scaled.state(*read(x))
+    return moved if moved.objective <= state.objective + _ROUNDING * abs(state.objective) else state
 
 
 def finish(
     scaled: ScaledProblem, state: State, journal: Journal, *, tol: float, max_iter: int
 ) -> tuple[State, float, float, Status]:
     """Alternate exact weights with a descent over the few centres and features that are left."""
-    status = Status.MAX_ITER
-    for _ in range(max_iter):
-        before = state.objective
+    status, last = Status.MAX_ITER, (np.inf, np.inf)
+    for left in reversed(range(max_iter)):
         state = exact_weights(scaled, state, 0.3 * tol)
         weights, scales, slope = scaled.violations(state)
-        journal.note("alternation", state.objective, max(weights, scales))
-        if max(weights, scales) <= tol:
+        here = state.objective, max(weights, scales)
+        journal.note("alternation", *here)
+        if here[1] <= tol:
             status = Status.STATIONARY
             break
-        if journal.stopped:
+        if journal.stopped or not left:
             break
+        if here[0] >= last[0] and here[1] >= last[1]:
+            status = Status.STALLED
+            break
+        last = here
         entering = (state.theta == 0) & (slope < -tol * scaled.rate)
         centers, features = scaled.used(state.w), np.flatnonzero((state.theta > 0) | entering)
         part, rows = scaled.restrict(centers, features), scaled.rows(centers)
         inner = State(state.theta[features], state.w[rows], state.b, state.objective)
-        moved = inner if entering.any() else newton(part, inner, tol=tol)
+        moved = newton(part, inner, tol=0.1 * tol)
         if moved is inner:
-            rough = max(0.1 * tol, 1e-2 * max(weights, scales))  # the last digits are Newton's
+            rough = max(0.1 * tol, 1e-2 * here[1])
             moved = polish(part, inner, journal, phase="alternation", tol=rough, ftol=0.0)
-            moved = newton(part, moved, tol=tol)
-        if moved is inner and state.objective >= before:
-            status = Status.STALLED
-            break
         state = _embed(state, moved, rows, features)
     return state, weights, scales, status
 
@@ -402,27 +384,38 @@ def search_scales(
     scaled: ScaledProblem,
     thetas: Iterable[Array],
     *,
+    warm: ScaledSolution | None = None,
     em_iter: int = 30,
     tol: float = 1e-6,
     max_iter: int = 100,
     progress: Progress | None = None,
 ) -> ScaledSolution:
-    """Return the best of the stationary points reached from each of the starting scales."""
+    """Return the best of the stationary points reached from each of the starting scales.
+
+    A ``warm`` solution, of the same data under other strengths, is the only start unless nothing is left at its end.
+    """
+
+    def descend(start: State, em_iter: int) -> ScaledSolution:
+        return _descend(scaled, start, em_iter, tol=tol, max_iter=max_iter, progress=progress)
+
     ends = []
+    if warm is not None and len(scaled.used(warm.w)):
+        ends.append(descend(scaled.state(warm.scales, warm.w, warm.b), 0))
+        if len(scaled.used(ends[-1].w)):
+            return ends[-1]
     for theta in thetas:
         # An empty model may be a dead end of the way taken: then the other way, and larger scales, get a chance.
-        for start, warm in ((theta, em_iter), (theta, 0 if em_iter else 30), (_LARGER * theta, em_iter)):
-            ends.append(_descend(scaled, start, warm, tol=tol, max_iter=max_iter, progress=progress))
-            if ends[-1].w.any():
+        for scales, iterations in ((theta, em_iter), (theta, 0 if em_iter else 30), (_LARGER * theta, em_iter)):
+            ends.append(descend(scaled.start(scales), iterations))
+            if len(scaled.used(ends[-1].w)):
                 break
     return min(ends, key=lambda end: end.objective)
 
 
 def _descend(
-    scaled: ScaledProblem, theta: Array, em_iter: int, *, tol: float, max_iter: int, progress: Progress | None
+    scaled: ScaledProblem, state: State, em_iter: int, *, tol: float, max_iter: int, progress: Progress | None
 ) -> ScaledSolution:
     journal = Journal(progress)
-    state = scaled.start(theta)
     if em_iter:
         state = warm_up(scaled, state, em_iter, journal)
     state = polish(scaled, state, journal)

@@ -15,7 +15,6 @@ The line search then works on eta alone.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +26,7 @@ import smaller._core as _core
 from smaller.arrays import Array
 from smaller.designs import Coordinates, Csc, Dense, Design
 from smaller.likelihoods import Multinomial
-from smaller.problem import Certificate, Point, Problem, Solution
+from smaller.problem import Certificate, Point, Problem, Solution, rounding
 from smaller.solvers.driver import drive, line_search
 from smaller.solvers.hessian import Snapshot, gram_price
 
@@ -147,7 +146,8 @@ class Coordinate:
         weights = point.w.copy()
         weights[ws.columns, ws.outputs] = w
         penalty = point.penalty + ws.penalty_change(old, w)
-        return Point(weights, b, eta.T, loss, residual.T, penalty, math.inf), violation, slow
+        drift = point.drift + _NEWTON_STEPS * rounding(eta)
+        return Point(weights, b, eta.T, loss, residual.T, penalty, drift), violation, slow
 
     def _minimise_model(
         self, local: _Local, point: Point, g: Array, violation: float, target: float
@@ -236,9 +236,13 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
     at = (columns, outputs)
     soon = at
-    if lookahead > 0.0 and gram_price(problem.design, active.shape[1], len(columns)) <= _LARGEST_PRICE:
+    if lookahead > 0.0 and problem.y.size > _COMPILED and _price(problem, len(columns)) <= _LARGEST_PRICE:
         soon = _best_of(np.where(chosen, -np.inf, excess), int(_SOON * len(columns)))
     return _WorkingSet(at, first, slope[at], ridge[at], soon), complete
+
+
+def _price(problem: Problem, m: int) -> float:
+    return gram_price(problem.design, problem.y.shape[1], m)
 
 
 def _best_of(promise: Array, count: int) -> Coordinates:
@@ -254,7 +258,7 @@ class _Local:
     def __init__(self, problem: Problem, ws: _WorkingSet) -> None:
         self.problem, self.ws = problem, ws
         m = len(ws.columns)
-        self.price = gram_price(problem.design, problem.y.shape[1], m)
+        self.price = _price(problem, m)
         n = problem.design.shape[0]
         self.trifle = n * m * m <= _TRIFLE
         self.compiled = isinstance(problem.likelihood, Multinomial) and n * problem.y.shape[1] <= _COMPILED
