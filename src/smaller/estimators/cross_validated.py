@@ -19,6 +19,7 @@ from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
 from smaller.estimators.smlr import SMLR
 from smaller.problem import Solution
+from smaller.searches.path import trace_path
 from smaller.solvers import ALL_SOLVERS
 from smaller.solvers.driver import Progress
 from smaller.validation import (
@@ -273,14 +274,15 @@ def _score_fold(
     )
     basis, centers = model._basis(part)
     assembly = model._assemble(part, basis, centers, 1.0)
-    path = path_of(assembly, alphas, part.classes, **options)
+    points = trace_path(assembly.problem, alphas, **options)
     held_out = basis.expand(X[np.ix_(test, train)] if pairwise else X[test])
     likelihood = assembly.problem.likelihood
     test_weight = None if scoring_weight is None else scoring_weight[test]
     scorer = None if scoring == "neg_log_loss" else get_scorer(scoring)
     scores = []
-    for w, b in zip(path.weights, path.intercepts, strict=True):
-        eta = all_outputs(held_out.forward(w.toarray()) + b, likelihood)
+    for point in points:
+        w, b = assembly.to_user(point.w, point.b)
+        eta = all_outputs(held_out.forward(w) + b, likelihood)
         if eta.shape[1] == 1:
             eta = np.column_stack([np.zeros(len(eta)), eta])
         log_proba = np.full((len(test), len(data.classes)), np.log(_SMALLEST_PROBABILITY))

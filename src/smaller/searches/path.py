@@ -54,7 +54,11 @@ class PathPoint:
     @property
     def weights(self) -> Any:
         """The weights as a sparse array (d, q)."""
-        return sparse.csr_array(self.w)
+        present = self.values != 0
+        first = np.zeros(self.n_columns + 1, dtype=np.int64)
+        first[self.columns + 1] = present.sum(axis=1)
+        shape = (self.n_columns, self.values.shape[1])
+        return sparse.csr_array((self.values[present], np.nonzero(present)[1], np.cumsum(first)), shape=shape)
 
 
 def alpha_grid(largest: float, count: int, ratio: float) -> Array:
