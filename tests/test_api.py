@@ -21,6 +21,7 @@ CONTRACT = {
     "SparseRegressor",
     "SparseProbit",
     "JCFO",
+    "JCFOCV",
     "KLR",
     "IVM",
     "smlr_path",

@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 
 from .engine import Experiment, Row, Table, recall_all
 
+_COUNTS = ("errors", "errors_per_split")  # measures that are shown in per cent of the decisions
+
 
 def draw_bands(table: Table, path: Path, quick: bool) -> None:
     """Draw every row's first measure, errors in per cent: the paper's, ours and the accepted band."""
@@ -32,7 +34,7 @@ def draw_bands(table: Table, path: Path, quick: bool) -> None:
             previous = experiment
         labels = [f"{experiment.name}   {row.method}" for experiment, row, _ in entries]
         axes.set(yticks=range(len(entries)), yticklabels=labels, ylim=(len(entries) - 0.5, -0.5))
-        axes.set_xlabel("test errors, per cent" if key.startswith("error") else key)
+        axes.set_xlabel("test errors, per cent" if key in _COUNTS else key.replace("_", " "))
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         handles = [
             axes.plot([], [], "x", color="0.2", label="paper")[0],
@@ -52,8 +54,7 @@ def measured(table: Table, experiment: Experiment, row: Row, key: str, quick: bo
 def scale(table: Table, experiment: Experiment, row: Row, key: str, quick: bool) -> float:
     """Divisor that turns counts of errors into per cent, and leaves other measures alone."""
     first = recall_all(table, experiment, row, quick)[0].measures
-    counts = {"errors": "error_rate", "errors_per_split": "error_rate"}
-    if key not in counts:
+    if key not in _COUNTS:
         return 1.0
     return first["decisions"] / 100 if key == "errors" else decisions_per_split(first) / 100
 

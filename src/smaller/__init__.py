@@ -10,6 +10,7 @@ from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.cross_validated import SMLRCV
 from smaller.estimators.decisions import MinimumRiskClassifier, PriorShiftClassifier, RejectOptionClassifier
 from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.estimators.kernel_logistic import IVM, KLR
 from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.estimators.sbmlr import SBMLR, select_by_evidence
@@ -19,6 +20,7 @@ from smaller.estimators.stability import StabilitySelection
 __all__ = [
     "IVM",
     "JCFO",
+    "JCFOCV",
     "KLR",
     "RMLR",
     "SBMLR",

@@ -51,6 +51,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.estimators.sbmlr": ("SBMLR",),
     "smaller.estimators.kernel_logistic": ("KLR", "IVM"),
     "smaller.estimators.jcfo": ("JCFO",),
+    "smaller.estimators.jcfo_cv": ("JCFOCV",),
     "smaller.estimators.adaptive": ("SparseProbit", "SparseRegressor"),
     "smaller.estimators.decisions": ("PriorShiftClassifier", "MinimumRiskClassifier", "RejectOptionClassifier"),
     "smaller.estimators.stability": ("StabilitySelection",),

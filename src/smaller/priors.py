@@ -76,7 +76,9 @@ class ElasticNet:
 
     def penalty(self, w: Array) -> float:
         xp = array_namespace(w)
-        return float(xp.sum(self.slope * xp.abs(w)) + 0.5 * xp.sum(self.ridge * w**2))
+        size = xp.abs(w)
+        total = self.slope * float(xp.sum(size)) if isinstance(self.slope, float) else float(xp.sum(self.slope * size))
+        return total if _is_zero(self.ridge) else total + 0.5 * float(xp.sum(self.ridge * w**2))
 
     def linearise(self, w: Array, form: str) -> tuple[Array, Array]:
         xp = array_namespace(w)
@@ -94,7 +96,7 @@ class ElasticNet:
 
     def violation(self, w: Array, G: Array) -> Array:
         xp = array_namespace(w)
-        gradient = G + self.ridge * w
+        gradient = G if _is_zero(self.ridge) else G + self.ridge * w
         at_zero = positive_part(xp.abs(gradient) - self.slope)
         return xp.where(w == 0, at_zero, xp.abs(gradient + self.slope * xp.sign(w)))
 

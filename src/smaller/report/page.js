@@ -8,11 +8,11 @@
   const { thresholds, priors, tables } = facts.decisions;
   const threshold = find("threshold"), prior = find("prior"), which = find("which");
   threshold.max = thresholds.length - 1;
-  threshold.value = thresholds.length - 1;
+  threshold.value = 0;  // to the right: more certain, so a smaller risk
   prior.max = priors.length;
   prior.value = 0;
   function show() {
-    const k = which ? Number(which.value) : 0, i = Number(prior.value), j = Number(threshold.value);
+    const k = which ? Number(which.value) : 0, i = Number(prior.value), j = thresholds.length - 1 - Number(threshold.value);
     const [rejected, error] = tables[k][i][j];
     find("threshold-value").textContent = percent(1 - thresholds[j]);
     find("prior-value").textContent = i === 0 ? "as in training (" + percent(facts.shares[k]) + ")" : percent(priors[i - 1]);

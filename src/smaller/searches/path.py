@@ -112,7 +112,7 @@ def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Po
 
 def _keep(alpha: float, loss: float, solution: Solution) -> PathPoint:
     w = to_host(solution.w)
-    columns = np.flatnonzero(w.any(axis=1))
+    columns = np.unique(np.nonzero(w)[0])
     return PathPoint(
         alpha,
         columns,
