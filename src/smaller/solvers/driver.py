@@ -101,7 +101,7 @@ def descend(
     steepest: float | None = None
     history: list[float] = []
     stalled, best = 0, (float("inf"), float("inf"))
-    iteration = 0
+    iteration, fresh = 0, False
     if G is not None:
         point, iteration = stepper.advance(problem, point, G, Certificate(point.objective, math.inf, None), aim), 1
     while True:
@@ -117,9 +117,9 @@ def descend(
             break
         met = _met(certificate, aim, tol, steepest)
         stalled = 0 if _better(certificate, best) else stalled + 1
-        if (met and not _trusted(point, aim)) or (stalled and point.drift > 0.0):
+        if not fresh and (stalled or (met and not _trusted(point, aim))):
             # Many small steps leave rounding behind in eta: nothing is claimed before it is formed anew.
-            point = problem.at(point.w, point.b)
+            point, fresh = problem.at(point.w, point.b), True
             continue
         if met:
             status = Status.CONVERGED
@@ -134,7 +134,7 @@ def descend(
             status = Status.STALLED
             break
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
-        point = stepper.advance(problem, point, G, certificate, aim)
+        point, fresh = stepper.advance(problem, point, G, certificate, aim), False
         iteration += 1
     return Run(point, G, certificate, status, iteration, tuple(history))
 
