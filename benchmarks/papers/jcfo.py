@@ -146,8 +146,8 @@ found.
         """The paper's curve is read off its figure: about 16 % for every p. Sparse probit on the features themselves,
 which the figure does not show, does as well as JCFO here: with a linear boundary feature scales and feature weights are
 the same thing.""",
-        """The one-standard-error rule was taken after seeing that the best likelihood itself kept 5.7 features on average at
-p = 100 (two of the ten draws chose a weak strength); fits start without EM (`em_iter=0`).""",
+        """The one-standard-error rule was taken after seeing that the best likelihood itself kept 5.7 features on
+average at p = 100 (two of the ten draws chose a weak strength); fits start without EM (`em_iter=0`).""",
         "`--slow` runs the RVM rows (three draws), where sklearn-rvm gets through; docs/jcfo.md has its curve.",
     ],
 )

@@ -106,7 +106,9 @@ def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Po
         now + ratio * (now - then)
         for now, then in ((point.w, earlier.w), (point.b, earlier.b), (point.eta, earlier.eta))
     )
-    guess = problem.at(w, b, eta, (1.0 + ratio) * point.drift + ratio * earlier.drift + rounding(eta))
+    # Drift grows in steps from solution to solution, until eta is formed anew.
+    grown = point.drift - earlier.drift if point.drift >= earlier.drift else point.drift + earlier.drift
+    guess = problem.at(w, b, eta, point.drift + ratio * grown + rounding(eta))
     return guess if guess.objective < point.objective else point
 
 
