@@ -264,11 +264,16 @@ def pending(paper: Paper, names: Sequence[str], quick: bool, slow: bool) -> list
                 missing = [
                     row
                     for row in rows
-                    if seed < experiment.n_seeds(row, quick) and recall(table, experiment, row, seed) is None
+                    if seed < experiment.n_seeds(row, quick) and not _done(recall(table, experiment, row, seed))
                 ]
                 if missing:
                     units.append(Unit(table, experiment, missing, [fingerprint(row) for row in missing], seed))
     return units
+
+
+def _done(outcome: Outcome | None) -> bool:
+    """What was not available before may be by now."""
+    return outcome is not None and not outcome.unavailable
 
 
 def selected(paper: Paper, table: Table | Listing, names: Sequence[str]) -> bool:
