@@ -81,8 +81,9 @@ def decision_tables(codes: Array, proba: Array, train_priors: Array) -> dict[str
     size = np.bincount(codes, minlength=K)
     tables = []
     for k in [1] if K == 2 else range(K):
-        rows = []
-        for share in (train_priors[k], *priors):
+        # Probabilities are left as they are where the shares are: rounding could break ties differently.
+        rows = [_reject_table(codes, proba, (train_priors / np.maximum(size, 1))[codes], thresholds)]
+        for share in priors:
             new = train_priors * (1.0 - share) / (1.0 - train_priors[k])
             new[k] = share
             adjusted, _ = adjust_priors(proba, train_priors, new)
