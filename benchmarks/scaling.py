@@ -105,6 +105,8 @@ def clock() -> None:
                 (line,) = axes.loglog(values, times, mark, label=label)
                 axes.loglog(values, [times[0] * v / values[0] for v in values], ":", color=line.get_color(), alpha=0.6)
             rest = ", ".join(f"{key} = {value}" for key, value in BASE.items() if key != name)
+            axes.set_xticks(values, [f"{value:,}".replace(",", " ") for value in values])
+            axes.set_xticks([], minor=True)
             axes.set(xlabel=f"{name}   ({rest})", title=f"against {name}")
         figure.axes[0].set_ylabel("seconds, one core")
         figure.axes[0].legend(frameon=False)

@@ -182,7 +182,19 @@ def sections(found: dict) -> Iterator[str]:
             yield from others
 
 
+GROWTH = """## Growth and memory
+
+`python -m benchmarks.scaling time` (one pass is loss, residual and gradient; dotted: proportional):
+
+![Seconds against rows, columns and classes](img/bench_scaling.png)
+
+`python -m benchmarks.scaling memory` prints what a fit allocates beyond the caller's X. A matrix stored column by
+column and a CSC matrix are used where they lie; one stored row by row is copied once. The rest is a dozen or two arrays
+of the size of the predictions and the weights.
+"""
+
+
 def write() -> None:
     """Write the page and its plots."""
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text("\n".join(sections(entries())))
+    PAGE.write_text("\n".join([*sections(entries()), GROWTH]))
