@@ -21,7 +21,6 @@ from smaller.priors import ElasticNet, Prior
 
 __all__ = ["Certificate", "Point", "Problem", "Solution", "Status", "rounding"]
 
-EPSILON = float(np.finfo(np.float64).eps)
 _LARGEST_FREE_BLOCK = 2000  # coordinates that one exact Newton solve takes on
 
 
@@ -44,7 +43,7 @@ class Status(enum.Enum):
 def rounding(eta: Array) -> float:
     """Return what rounding leaves in a sum of this size, and of many terms."""
     xp = array_namespace(eta)
-    return 32 * EPSILON * max(float(xp.max(eta)), -float(xp.min(eta)))
+    return 32 * float(np.finfo(np.float64).eps) * max(float(xp.max(eta)), -float(xp.min(eta)))
 
 
 @dataclass(frozen=True)

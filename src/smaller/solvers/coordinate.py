@@ -28,7 +28,7 @@ from smaller.designs import Coordinates, Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem, Solution, rounding
 from smaller.solvers.driver import drive, line_search
-from smaller.solvers.hessian import Snapshot, gram_price
+from smaller.solvers.hessian import Reduced, Snapshot, gram_price
 
 __all__ = ["Coordinate", "head_start"]
 
@@ -119,8 +119,9 @@ class Coordinate:
             if taken == 0.0:
                 continue
             old, g = g, local.gradient(point) if found is None else local.pick(found)
-            if self._hessian is not None:
-                local.learn(self._hessian, before, old, point, g)
+            used = None if self._hessian is None else self._hessian.last(ws.at)
+            if used is not None:
+                local.learn(used, before, old, point, g)
             violation = ws.worst(point, g)
             if violation <= target or _worse_outside(problem, point, violation):
                 break
@@ -235,7 +236,7 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.T))  # sorted by output
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
     at = (columns, outputs)
-    soon = at
+    soon = (columns[:0], outputs[:0])
     if lookahead > 0.0 and problem.y.size > _COMPILED and _price(problem, len(columns)) <= _LARGEST_PRICE:
         soon = _best_of(np.where(chosen, -np.inf, excess), int(_SOON * len(columns)))
     return _WorkingSet(at, first, slope[at], ridge[at], soon), complete
@@ -275,9 +276,8 @@ class _Local:
         """Return what belongs to the working set out of the gradient in all weights of its columns."""
         return G[self.index, self.ws.outputs]
 
-    def learn(self, snapshot: Snapshot, before: Point, old: Array, after: Point, new: Array) -> None:
+    def learn(self, model: Reduced, before: Point, old: Array, after: Point, new: Array) -> None:
         """Correct the Hessian by what was found between two points, ``old`` and ``new`` being the gradients there."""
-        model = snapshot.reduced(self.ws.at, self.ws.soon)
         turn = np.zeros(0)
         if self.problem.fit_intercept:
             turn = after.residual.sum(axis=0) - before.residual.sum(axis=0)

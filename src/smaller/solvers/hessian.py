@@ -60,8 +60,8 @@ class Snapshot:
     def __init__(self, problem: Problem, point: Point, size: int, damping: Any, rows: int | None = None) -> None:
         n, d = problem.design.shape
         q = point.eta.shape[1]
-        self._eta = point.eta
         self._count = min(_sampled_rows(problem.design, q, size) if rows is None else rows, n)
+        self.sampled = self._count < n  # whether some rows are left out
         used: Any = slice(None)
         if self.sampled:
             used, problem = problem.sample(self._count)
@@ -76,15 +76,6 @@ class Snapshot:
         self._uses = 0
         self._last: tuple[Coordinates, Reduced] | None = None
 
-    @property
-    def sampled(self) -> bool:
-        """Whether some rows were left out."""
-        return self._count < len(self._eta)
-
-    def exact_at(self, point: Point) -> bool:
-        """Whether this is the true Hessian of ``point``."""
-        return self._eta is point.eta and not self.sampled
-
     def renewed(self, problem: Problem, point: Point, damping: Any, *, more: int) -> Snapshot:
         """Return the Hessian at ``point``, from ``more`` times the rows if this one was of little use."""
         rows = max(self._count, _sampled_rows(problem.design, point.eta.shape[1], len(self._columns)))
@@ -96,9 +87,15 @@ class Snapshot:
         Whenever the Hessian must grow, those expected ``soon`` are taken along.
         """
         self._uses += 1
-        if self._last is None or self._last[0] is not at:
-            self._last = (at, self._reduce(at, soon))
-        return self._last[1]
+        answer = self.last(at)
+        if answer is None:
+            answer = self._reduce(at, soon)
+            self._last = (at, answer)
+        return answer
+
+    def last(self, at: Coordinates) -> Reduced | None:
+        """Return the last answer if it was about these coordinates."""
+        return self._last[1] if self._last is not None and self._last[0] is at else None
 
     def _reduce(self, at: Coordinates, soon: Coordinates) -> Reduced:
         q = self._curvature.d.shape[1]
