@@ -30,9 +30,9 @@ from smaller.validation import (
     check_weight,
 )
 
-__all__ = ["SMLRCV"]
+__all__ = ["SMALLEST_PROBABILITY", "SMLRCV", "classes_in", "folds_of"]
 
-_SMALLEST_PROBABILITY = np.finfo(np.float64).eps  # what a class absent from a fold gets, as in scikit-learn's log_loss
+SMALLEST_PROBABILITY = np.finfo(np.float64).eps  # what a class absent from a fold gets, as in scikit-learn's log_loss
 
 
 class SMLRCV(KernelOrLinearClassifier):
@@ -179,9 +179,7 @@ class SMLRCV(KernelOrLinearClassifier):
             for a in assemblies
         ]
         scoring_weight = check_weight(sample_weight, data.X.shape[0])
-        folds = list(check_cv(self.cv, data.codes, classifier=True).split(data.X, data.codes, groups))
-        if not folds:
-            raise ValueError("cv yields no folds.")
+        folds = folds_of(self.cv, data, groups)
         options = self._options()
         tasks = [(i, train, test) for train, test in folds for i in range(len(ratios))]
         scores = Parallel(n_jobs=self.n_jobs)(
@@ -221,6 +219,22 @@ class SMLRCV(KernelOrLinearClassifier):
             "tol": check_number("tol", self.tol, least=0.0, open_left=True),
             "max_iter": check_integer("max_iter", self.max_iter, least=1),
         }
+
+
+def folds_of(cv: Any, data: TrainingData, groups: Any) -> list[tuple[Array, Array]]:
+    """Return the (train, test) rows of every fold; an integer ``cv`` means stratified ones."""
+    folds = list(check_cv(cv, data.codes, classifier=True).split(data.X, data.codes, groups))
+    if not folds:
+        raise ValueError("cv yields no folds.")
+    return folds
+
+
+def classes_in(codes: Array, weight: Array | None) -> Array:
+    """Return the classes of a fold's training rows, those of weight zero left out; two are needed."""
+    present = np.unique(codes if weight is None else codes[weight > 0])
+    if len(present) < 2:
+        raise ValueError("A fold of cv holds fewer than two classes: use stratified folds, or fewer of them.")
+    return present
 
 
 def _choose(scores: Array, rule: str) -> tuple[int, int]:
@@ -263,9 +277,7 @@ def _score_fold(
     pairwise = model._precomputed
     weight = None if data.weight is None else data.weight[train]
     codes = data.codes[train]
-    present = np.unique(codes if weight is None else codes[weight > 0])
-    if len(present) < 2:
-        raise ValueError("A fold of cv holds fewer than two classes: use stratified folds, or fewer of them.")
+    present = classes_in(codes, weight)
     part = TrainingData(
         X[np.ix_(train, train)] if pairwise else X[train],
         np.clip(np.searchsorted(present, codes), 0, len(present) - 1),
@@ -285,10 +297,10 @@ def _score_fold(
         eta = all_outputs(held_out.forward(w) + b, likelihood)
         if eta.shape[1] == 1:
             eta = np.column_stack([np.zeros(len(eta)), eta])
-        log_proba = np.full((len(test), len(data.classes)), np.log(_SMALLEST_PROBABILITY))
+        log_proba = np.full((len(test), len(data.classes)), np.log(SMALLEST_PROBABILITY))
         log_proba[:, present] = eta - log_partition(eta, pinned=False)[0][:, None]
         if scorer is None:
-            rows = np.maximum(log_proba[np.arange(len(test)), data.codes[test]], np.log(_SMALLEST_PROBABILITY))
+            rows = np.maximum(log_proba[np.arange(len(test)), data.codes[test]], np.log(SMALLEST_PROBABILITY))
             scores.append(np.average(rows, weights=test_weight))
         else:
             fixed = _Fixed(log_proba, data.classes)

@@ -10,20 +10,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.cross_validated import SMALLEST_PROBABILITY, classes_in, folds_of
 from smaller.estimators.jcfo import JCFO
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_number, check_weight
 
 __all__ = ["JCFOCV"]
-
-_SMALLEST_PROBABILITY = np.finfo(np.float64).eps  # what a class absent from a fold gets, as in scikit-learn's log_loss
 
 
 class JCFOCV(JCFO):
@@ -162,9 +160,7 @@ class JCFOCV(JCFO):
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in JCFO().get_params()}
         model = JCFO(**(shared | {"class_weight": None, "warm_start": True, "verbose": 0}))
         held_out_weight = check_weight(sample_weight, data.X.shape[0])
-        folds = list(check_cv(self.cv, data.codes, classifier=True).split(data.X, data.codes, groups))
-        if not folds:
-            raise ValueError("cv yields no folds.")
+        folds = folds_of(self.cv, data, groups)
         scores = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_fold)(model, data, held_out_weight, train, test, self.alphas_, self.alphas_scales_)
             for train, test in folds
@@ -208,9 +204,7 @@ def _score_fold(
     """Return the mean held-out log-likelihood of every pair of strengths."""
     X = data.X.tocsr() if sparse.issparse(data.X) else data.X
     weight = None if data.weight is None else data.weight[train]
-    kept = data.codes[train] if weight is None else data.codes[train][weight > 0]
-    if len(np.unique(kept)) < 2:
-        raise ValueError("A fold of cv holds fewer than two classes: use stratified folds, or fewer of them.")
+    classes_in(data.codes[train], weight)
     test_weight = None if held_out_weight is None else held_out_weight[test]
     scores = np.empty((len(alphas), len(alphas_scales)))
     with warnings.catch_warnings():
@@ -227,4 +221,4 @@ def _score_fold(
 def _log_likelihoods(model: JCFO, X: Any, codes: Array) -> Array:
     found = codes[:, None] == model.classes_
     values = np.where(found, model.predict_log_proba(X), -np.inf).max(axis=1)
-    return np.maximum(values, np.log(_SMALLEST_PROBABILITY))
+    return np.maximum(values, np.log(SMALLEST_PROBABILITY))
