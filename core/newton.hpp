@@ -56,16 +56,18 @@ class Newton {
           u(rows.q > 1 ? rows.q * rows.n : 0), delta(rows.q * rows.n), trial(rows.q * rows.n), s(rows.n), gb(rows.q),
           db(rows.q), gradient(m), target_w(m), square(m), mean(m) {}
 
-    // Iterates until the violation is at most `target`. In and out: w (m), b (q), eta and residual (q, n), damping.
+    // Iterates until the violation is at most `target`, and a tenth of what it was. In and out: w (m), b (q), eta and
+    // residual (q, n), damping.
     NewtonResult run(double *w, double *b, double *eta, double *residual, double &damping, double target,
                      std::int64_t max_steps, std::int64_t max_sweeps) {
         double loss = rows.evaluate(eta, P.data());
         differentiate(residual, damping);
         double violation = worst(w);
+        target = std::min(target, 0.1 * violation);
         bool slow = false;
         std::int64_t total_sweeps = 0;
         for (std::int64_t step = 0; step < max_steps && violation > target && !slow; ++step) {
-            const std::int64_t sweeps = minimise_model(w, std::max(0.1 * violation, 0.3 * target), max_sweeps);
+            const std::int64_t sweeps = minimise_model(w, std::max(0.03 * violation, 0.3 * target), max_sweeps);
             slow = sweeps >= max_sweeps;
             total_sweeps += sweeps;
             const double taken = search(w, b, eta, residual, loss);
@@ -75,7 +77,7 @@ class Newton {
             differentiate(residual, damping);
             violation = worst(w);
         }
-        return {violation, loss, total_sweeps, slow};
+        return {violation, loss, total_sweeps, slow && violation > target};
     }
 
   private:

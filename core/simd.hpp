@@ -14,12 +14,21 @@
 
 namespace smaller {
 
-constexpr std::size_t LANES = 32;
+constexpr std::size_t LANES = 32, SHORT = 8;
 
 struct Moments {
     double square;  // sum h (x - center)^2
     double linear;  // sum h (x - center)
 };
+
+// Adds the lanes up, half of them to the other half; spelt out, so that they stay in registers.
+inline double total(const double (&lane)[LANES]) {
+    double sixteen[16], eight[8], four[4];
+    for (std::size_t l = 0; l < 16; ++l) sixteen[l] = lane[l] + lane[l + 16];
+    for (std::size_t l = 0; l < 8; ++l) eight[l] = sixteen[l] + sixteen[l + 8];
+    for (std::size_t l = 0; l < 4; ++l) four[l] = eight[l] + eight[l + 4];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
 
 #define SMALLER_PRIMITIVES(T)                                                                                   \
     /* sum x r */                                                                                               \
@@ -28,10 +37,11 @@ struct Moments {
         std::size_t i = 0;                                                                                      \
         for (; i + LANES <= n; i += LANES)                                                                      \
             for (std::size_t l = 0; l < LANES; ++l) lane[l] += double(x[i + l]) * r[i + l];                     \
-        double sum = 0.0;                                                                                       \
-        for (; i < n; ++i) sum += double(x[i]) * r[i];                                                          \
-        for (std::size_t l = 0; l < LANES; ++l) sum += lane[l];                                                 \
-        return sum;                                                                                             \
+        for (; i + SHORT <= n; i += SHORT)                                                                      \
+            for (std::size_t l = 0; l < SHORT; ++l) lane[l] += double(x[i + l]) * r[i + l];                     \
+        double rest = 0.0;                                                                                      \
+        for (; i < n; ++i) rest += double(x[i]) * r[i];                                                         \
+        return rest + total(lane);                                                                              \
     }                                                                                                           \
     /* r += step h x, z += step x */                                                                            \
     SMALLER_CLONES inline void advance(const T *x, const double *h, double step, double *r, double *z,          \
@@ -52,17 +62,19 @@ struct Moments {
                 linear[l] += ha;                                                                                \
                 square[l] += ha * a;                                                                            \
             }                                                                                                   \
-        Moments sum{0.0, 0.0};                                                                                  \
+        for (; i + SHORT <= n; i += SHORT)                                                                      \
+            for (std::size_t l = 0; l < SHORT; ++l) {                                                           \
+                const double a = double(x[i + l]) - center, ha = h[i + l] * a;                                  \
+                linear[l] += ha;                                                                                \
+                square[l] += ha * a;                                                                            \
+            }                                                                                                   \
+        Moments rest{0.0, 0.0};                                                                                 \
         for (; i < n; ++i) {                                                                                    \
             const double a = double(x[i]) - center, ha = h[i] * a;                                              \
-            sum.linear += ha;                                                                                   \
-            sum.square += ha * a;                                                                               \
+            rest.linear += ha;                                                                                  \
+            rest.square += ha * a;                                                                              \
         }                                                                                                       \
-        for (std::size_t l = 0; l < LANES; ++l) {                                                               \
-            sum.linear += linear[l];                                                                            \
-            sum.square += square[l];                                                                            \
-        }                                                                                                       \
-        return sum;                                                                                             \
+        return {rest.square + total(square), rest.linear + total(linear)};                                      \
     }
 
 SMALLER_PRIMITIVES(float)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logsumexp
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from smaller.arrays import Array, log_partition
+from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs
+from smaller.designs import BLOCK_BYTES, Design, take_rows
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
-from smaller.estimators.smlr import SMLR
+from smaller.estimators.smlr import SMLR, Assembly
 from smaller.problem import Solution
-from smaller.searches.path import trace_path
+from smaller.searches.path import PathPoint, trace_path
 from smaller.solvers import ALL_SOLVERS
 from smaller.solvers.driver import Progress
 from smaller.validation import (
@@ -279,7 +282,7 @@ def _score_fold(
     codes = data.codes[train]
     present = classes_in(codes, weight)
     part = TrainingData(
-        X[np.ix_(train, train)] if pairwise else X[train],
+        X[np.ix_(train, train)] if pairwise else take_rows(X, train),
         np.clip(np.searchsorted(present, codes), 0, len(present) - 1),
         weight,
         data.classes[present],
@@ -287,26 +290,41 @@ def _score_fold(
     basis, centers = model._basis(part)
     assembly = model._assemble(part, basis, centers, 1.0)
     points = trace_path(assembly.problem, alphas, **options)
-    held_out = basis.expand(X[np.ix_(test, train)] if pairwise else X[test])
-    likelihood = assembly.problem.likelihood
+    held_out = basis.expand(X[np.ix_(test, train)] if pairwise else take_rows(X, test))
+    eta = np.concatenate([_outputs(assembly, held_out, block) for block in _blocks(points)], axis=1)
+    log_proba = np.full((*eta.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
+    log_proba[:, :, present] = eta - logsumexp(eta, axis=2, keepdims=True)
     test_weight = None if scoring_weight is None else scoring_weight[test]
-    scorer = None if scoring == "neg_log_loss" else get_scorer(scoring)
-    scores = []
-    for point in points:
-        w, b = assembly.to_user(point.w, point.b)
-        eta = all_outputs(held_out.forward(w) + b, likelihood)
-        if eta.shape[1] == 1:
-            eta = np.column_stack([np.zeros(len(eta)), eta])
-        log_proba = np.full((len(test), len(data.classes)), np.log(SMALLEST_PROBABILITY))
-        log_proba[:, present] = eta - log_partition(eta, pinned=False)[0][:, None]
-        if scorer is None:
-            rows = np.maximum(log_proba[np.arange(len(test)), data.codes[test]], np.log(SMALLEST_PROBABILITY))
-            scores.append(np.average(rows, weights=test_weight))
-        else:
-            fixed = _Fixed(log_proba, data.classes)
-            keywords = {} if test_weight is None else {"sample_weight": test_weight}
-            scores.append(scorer(fixed, np.arange(len(test))[:, None], data.classes[data.codes[test]], **keywords))
-    return np.array(scores)
+    codes = data.codes[test]
+    if scoring == "neg_log_loss":
+        rows = np.maximum(log_proba[np.arange(len(test)), :, codes], np.log(SMALLEST_PROBABILITY))
+        return np.average(rows, axis=0, weights=test_weight)
+    scorer = get_scorer(scoring)
+    keywords = {} if test_weight is None else {"sample_weight": test_weight}
+    rows = np.arange(len(test))[:, None]
+    fixed = [_Fixed(log_proba[:, i], data.classes) for i in range(len(points))]
+    return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
+
+
+def _blocks(points: list[PathPoint]) -> Iterator[list[PathPoint]]:
+    """Split a path where its weights together would fill too much memory."""
+    step = max(1, BLOCK_BYTES // (8 * points[0].n_columns * points[0].values.shape[1]))
+    for start in range(0, len(points), step):
+        yield points[start : start + step]
+
+
+def _outputs(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
+    """Return the scores (rows, strengths, classes) whose softmax is the probabilities."""
+    w = np.zeros((points[0].n_columns, len(points), points[0].values.shape[1]))
+    for i, point in enumerate(points):
+        w[point.columns, i] = point.values
+    b = np.concatenate([point.b for point in points])
+    w, b = assembly.to_user(w.reshape(len(w), -1), b)
+    eta = (held_out.forward(w) + b).reshape(held_out.shape[0], len(points), -1)
+    if assembly.problem.likelihood.shift_invariant:
+        return eta
+    pinned = np.zeros((*eta.shape[:2], 1))
+    return np.concatenate([pinned, eta] if eta.shape[2] == 1 else [eta, pinned], axis=2)
 
 
 class _Fixed(KernelOrLinearClassifier):

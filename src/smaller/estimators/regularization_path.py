@@ -113,7 +113,7 @@ def path_of(
     return RegularizationPath(
         np.asarray(alphas),
         np.stack([b for _, b in user]),
-        np.array([len(np.unique(w.nonzero()[0])) for w, _ in user]),
+        np.array([np.count_nonzero(np.diff(w.indptr)) for w, _ in user]),
         np.array([np.nan if point.gap is None else point.gap for point in points]),
         np.array([point.objective for point in points]),
         np.array([point.loss for point in points]),

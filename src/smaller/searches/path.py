@@ -15,10 +15,11 @@ from scipy import sparse
 
 from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
-from smaller.problem import Point, Problem, Solution, Status, rounding
+from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 from smaller.solvers import ALL_SOLVERS, choose
 from smaller.solvers.coordinate import Coordinate
-from smaller.solvers.driver import Progress, descend
+from smaller.solvers.driver import Progress, canonical_end, descend
+from smaller.solvers.small import Small
 
 __all__ = ["PathPoint", "alpha_grid", "trace_path"]
 
@@ -84,20 +85,40 @@ def trace_path(
     scale = max(null.loss, 1e-300)
     name = choose(problem) if method == "auto" else method
     stepper = ALL_SOLVERS[name]()
-    point, earlier, G, previous = null, null, None, math.inf
+    small = Small(problem) if name == "coordinate" and Small.suits(problem) else None
+    point, earlier, G = null, null, None
     path: list[PathPoint] = []
-    for alpha in alphas:
-        scaled = problem.with_prior(prior.times(float(alpha)))
-        if isinstance(stepper, Coordinate):
-            # |G_j| changes by at most about previous - alpha: whatever may then reach the slope is let in.
-            stepper.lookahead = min(max(previous / alpha - 1.0, 0.0), 1.0) if math.isfinite(previous) else 0.0
+    for alpha in map(float, alphas):
+        reach, ratio = _outlook([known.alpha for known in path[-2:]], alpha)
+        if small is not None:
+            found = small.solve(alpha, reach, ratio, aim=tol * scale, max_iter=max_iter, progress=progress)
+            if found is not None:
+                path.append(_keep_small(alpha, small, *found))
+                continue
+            point = earlier = problem.at(small.w.copy(), small.b.copy())
+            small = None
+        scaled = problem.with_prior(prior.times(alpha))
         start = replace(point, penalty=scaled.prior.penalty(point.w))
-        if isinstance(stepper, Coordinate) and len(path) > 1:
-            start = _predict(scaled, start, earlier, math.log(previous / alpha) / math.log(path[-2].alpha / previous))
+        if isinstance(stepper, Coordinate):
+            stepper.lookahead = reach
+            if ratio > 0.0 and earlier is not point:
+                start = _predict(scaled, start, earlier, ratio)
         run = descend(scaled, stepper, start, G, scale=scale, tol=tol, max_iter=max_iter, progress=progress)
-        earlier, point, G, previous = point, run.point, run.G, float(alpha)
-        path.append(_keep(float(alpha), point.loss, run.solution(scaled, name, scale)))
+        earlier, point, G = point, run.point, run.G
+        path.append(_keep(alpha, point.loss, run.solution(scaled, name, scale)))
     return path
+
+
+def _outlook(before: list[float], alpha: float) -> tuple[float, float]:
+    """Return how far gradients may move towards the slope, as a fraction of it, and how far to extrapolate.
+
+    ``|G_j|`` changes by at most about the change of alpha: whatever may then reach the slope is let in. Solutions are
+    nearly linear in log alpha.
+    """
+    reach = min(before[-1] / alpha - 1.0, 1.0) if before else 0.0
+    if len(before) < 2 or before[0] == before[1]:
+        return reach, 0.0
+    return reach, math.log(before[1] / alpha) / math.log(before[0] / before[1])
 
 
 def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Point:
@@ -110,6 +131,20 @@ def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Po
     grown = point.drift - earlier.drift if point.drift >= earlier.drift else point.drift + earlier.drift
     guess = problem.at(w, b, eta, point.drift + ratio * grown + rounding(eta))
     return guess if guess.objective < point.objective else point
+
+
+def _keep_small(alpha: float, small: Small, certificate: Certificate, status: Status, n_iter: int) -> PathPoint:
+    w, b, problem = small.w, small.b.copy(), small.problem
+    used = w != 0
+    columns = np.flatnonzero(used.any(axis=1) if w.shape[1] > 1 else used)
+    values, objective, gap = w[columns], certificate.objective, certificate.gap
+    if problem.likelihood.shift_invariant:
+        prior = problem.prior.take(columns)
+        assert isinstance(prior, ElasticNet)
+        part = problem.with_prior(prior.times(alpha))
+        values, b, objective, gap = canonical_end(part, values, b, small.loss, certificate)
+    violation = certificate.violation
+    return PathPoint(alpha, columns, values, len(w), b, objective, small.loss, gap, violation, status, n_iter)
 
 
 def _keep(alpha: float, loss: float, solution: Solution) -> PathPoint:

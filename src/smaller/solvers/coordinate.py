@@ -1,6 +1,6 @@
 """Proximal Newton on a growing working set; the inner quadratic problem is solved by coordinate descent in C++.
 
-The only file that imports the compiled core. Coordinates are pairs (column j, output k), sorted by output.
+Coordinates are pairs (column j, output k), sorted by output.
 
 One step: pick the working set from the violations, then a few proximal Newton iterations on it. Each builds the
 quadratic model of the loss at the current point, exact in the coupling between outputs, and minimises model plus
@@ -14,7 +14,6 @@ The line search then works on eta alone.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,11 +21,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-import smaller._core as _core
 from smaller.arrays import Array
 from smaller.designs import Coordinates, Csc, Dense, Design
-from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem, Solution, rounding
+from smaller.solvers import core
 from smaller.solvers.driver import drive, line_search
 from smaller.solvers.hessian import Reduced, Snapshot, gram_price
 
@@ -35,14 +33,11 @@ __all__ = ["Coordinate", "head_start"]
 _BUDGET = 1e8  # element visits before control returns to Python, some tens of milliseconds
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
 _TALL, _ROUGH = 20_000, 1e-2  # rows from which on a sample is solved first, and its tolerance
-_NEWTON_STEPS = 10  # between two certificates
 _OUTSIDE = 3.0  # times the violation in the working set: enough to choose a new one
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
 _LEAST_DAMPING, _FAR_DAMPING = 1e-4, 1e-2  # where damping begins: for all rows, for those that a step carries far
 _SHORT_STEP, _FAR = 0.5, 2.0  # in eta: the curvature hardly changes; the quadratic model says little about a row
 _SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
-_MOST_SWEEPS = 100  # over the columns, in one model
-_COMPILED = 20_000  # entries of eta up to which the whole Newton iteration runs in the core
 _TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
 _SOON = 0.1  # on a path: coordinates for which the Hessian is made in advance, as a fraction of those in use
 _CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
@@ -103,12 +98,12 @@ class Coordinate:
         target = 0.1 * violation
         if complete:  # no violator was left out: go all the way, to a gap of about violation * |w|_1
             target = min(target, 0.5 * aim / max(float(np.abs(point.w).sum()), 1e-300))
-        if local.compiled and self._hessian is None:
-            point, violation, slow = self._compiled_newton(local, point, target)
-            if not slow or violation <= target:
+        if core.is_small(problem) and self._hessian is None:
+            point, slow = self._compiled_newton(local, point, target)
+            if not slow:
                 return point
             g = local.gradient(point)
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(core.NEWTON_STEPS):
             previous = violation
             model = self._minimise_model(local, point, g, previous, target)
             before = point
@@ -131,24 +126,24 @@ class Coordinate:
                 self._hessian = self._hessian.renewed(problem, point, self._damping, more=more)
         return point
 
-    def _compiled_newton(self, local: _Local, point: Point, target: float) -> tuple[Point, float, bool]:
-        """Take all Newton steps in the core; returns point, violation, and whether the columns were too correlated."""
+    def _compiled_newton(self, local: _Local, point: Point, target: float) -> tuple[Point, bool]:
+        """Take all Newton steps in the core; returns the point, and whether the columns were too correlated."""
         problem, ws = local.problem, local.ws
         w, b = point.w[ws.columns, ws.outputs], point.b.copy()
         old = w.copy()
         eta, residual = point.eta.T.copy(), np.empty_like(point.eta.T)
-        violation, loss, self._level, _, slow = _call(
+        _, loss, self._level, _, slow = core.call(
             "newton",
             local.design,
             (ws.first, local.index, ws.slope, ws.ridge, w, b, eta, residual, problem.y.T, problem.weight),
             (not problem.likelihood.shift_invariant, problem.fit_intercept, self._level, target),
-            (_NEWTON_STEPS, _MOST_SWEEPS),
+            (core.NEWTON_STEPS, core.MOST_SWEEPS),
         )
         weights = point.w.copy()
         weights[ws.columns, ws.outputs] = w
         penalty = point.penalty + ws.penalty_change(old, w)
-        drift = point.drift + _NEWTON_STEPS * rounding(eta)
-        return Point(weights, b, eta.T, loss, residual.T, penalty, drift), violation, slow
+        drift = point.drift + core.NEWTON_STEPS * rounding(eta)
+        return Point(weights, b, eta.T, loss, residual.T, penalty, drift), slow
 
     def _minimise_model(
         self, local: _Local, point: Point, g: Array, violation: float, target: float
@@ -162,7 +157,7 @@ class Coordinate:
         if self._hessian is not None:
             return local.solve_gram(point, self._hessian, g, max(0.03 * violation, 0.3 * target))
         # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
-        sweeps = int(min(max(price, _CHEAP), _MOST_SWEEPS))
+        sweeps = int(min(max(price, _CHEAP), core.MOST_SWEEPS))
         model, done = local.solve_columns(point, g, max(0.1 * violation, 0.3 * target), sweeps, self._damping)
         if not done and price <= _LARGEST_PRICE:
             self._hessian = Snapshot(problem, point, len(g), self._damping)
@@ -237,7 +232,7 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
     at = (columns, outputs)
     soon = (columns[:0], outputs[:0])
-    if lookahead > 0.0 and problem.y.size > _COMPILED and _price(problem, len(columns)) <= _LARGEST_PRICE:
+    if lookahead > 0.0 and not core.is_small(problem) and _price(problem, len(columns)) <= _LARGEST_PRICE:
         soon = _best_of(np.where(chosen, -np.inf, excess), int(_SOON * len(columns)))
     return _WorkingSet(at, first, slope[at], ridge[at], soon), complete
 
@@ -262,7 +257,6 @@ class _Local:
         self.price = _price(problem, m)
         n = problem.design.shape[0]
         self.trifle = n * m * m <= _TRIFLE
-        self.compiled = isinstance(problem.likelihood, Multinomial) and n * problem.y.shape[1] <= _COMPILED
         self.distinct, self.place = np.unique(ws.columns, return_inverse=True)
         # A copy of the few columns in use is small and contiguous; half of the design or more is used in place.
         self.whole = 4 * len(self.distinct) > problem.n_columns and isinstance(problem.design, Dense | Csc)
@@ -319,7 +313,7 @@ class _Local:
             tol,
             _BUDGET,
         )
-        while not _call("descend", self.design, arguments):
+        while not core.call("descend", self.design, arguments):
             pass
         return (new, delta.T, db), progress[2] < sweeps
 
@@ -365,7 +359,7 @@ def _minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w
     Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over.
     """
     for _ in range(_ROUNDS):
-        if _core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
+        if core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
             return
         _solve_on_support(H, gradient, slope, ridge, w)
 
@@ -399,12 +393,3 @@ def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: 
         gradient -= H[:, gone] @ w[gone]
         w[gone] = 0.0
         support = support[~blocked]
-
-
-def _call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:
-    """Call a function of the core on the columns of a design."""
-    flat = itertools.chain(*arguments)
-    if isinstance(design, Csc):
-        return getattr(_core, f"{name}_sparse")(design.X.data, design.X.indices, design.X.indptr, *flat)
-    assert isinstance(design, Dense)
-    return getattr(_core, name)(design.X, *flat)

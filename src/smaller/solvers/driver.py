@@ -16,7 +16,7 @@ from smaller.arrays import Array, array_namespace
 from smaller.designs import Design
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 
-__all__ = ["Progress", "Run", "Stepper", "descend", "drive", "line_search"]
+__all__ = ["Progress", "Run", "Stepper", "canonical_end", "descend", "drive", "line_search"]
 
 _log = logging.getLogger("smaller")
 
@@ -48,15 +48,18 @@ class Run:
 
     def solution(self, problem: Problem, solver: str, scale: float) -> Solution:
         """Return the canonical solution; moving to it can only lower the objective, and the gap with it."""
-        w, b = problem.canonical(self.point.w, self.point.b)
-        certificate = self.certificate
-        objective = self.point.loss + problem.prior.penalty(w)
-        gap = certificate.gap
-        if gap is not None:
-            gap = max(gap - (certificate.objective - objective), 0.0)
-        return Solution(
-            w, b, objective, certificate.violation, gap, self.n_iter, self.status, solver, scale, self.history
-        )
+        w, b, objective, gap = canonical_end(problem, self.point.w, self.point.b, self.point.loss, self.certificate)
+        violation = self.certificate.violation
+        return Solution(w, b, objective, violation, gap, self.n_iter, self.status, solver, scale, self.history)
+
+
+def canonical_end(
+    problem: Problem, w: Array, b: Array, loss: float, certificate: Certificate
+) -> tuple[Array, Array, float, float | None]:
+    """Return the canonical weights and intercepts, their objective and their gap."""
+    w, b = problem.canonical(w, b)
+    objective, gap = loss + problem.prior.penalty(w), certificate.gap
+    return w, b, objective, None if gap is None else max(gap - (certificate.objective - objective), 0.0)
 
 
 def drive(

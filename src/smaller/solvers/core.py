@@ -1,0 +1,33 @@
+"""The door to the compiled core: the only file that imports it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import smaller._core as _core
+from smaller.designs import Csc, Dense, Design
+from smaller.likelihoods import Multinomial
+from smaller.problem import Problem
+
+__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "descend_gram", "is_small"]
+
+NEWTON_STEPS = 10  # between two certificates
+MOST_SWEEPS = 100  # over the columns, in one model
+_SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
+
+descend_gram = _core.descend_gram
+
+
+def is_small(problem: Problem) -> bool:
+    """Whether whole Newton iterations are left to the core, which knows the softmax only."""
+    return isinstance(problem.likelihood, Multinomial) and problem.y.size <= _SMALL
+
+
+def call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:
+    """Call a function of the core on the columns of a design."""
+    flat = itertools.chain(*arguments)
+    if isinstance(design, Csc):
+        return getattr(_core, f"{name}_sparse")(design.X.data, design.X.indices, design.X.indptr, *flat)
+    assert isinstance(design, Dense)
+    return getattr(_core, name)(design.X, *flat)

@@ -1,0 +1,93 @@
+"""The path of a small softmax problem: whole rounds in the core, where an interpreter would take most of the time.
+
+The steps are those of ``coordinate`` and ``driver``. Whatever is out of the ordinary (correlated columns, no progress)
+is left to them: `Small.solve` then returns None, and where it stands is a good start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from smaller.arrays import Array, is_numpy_array
+from smaller.designs import Csc, Dense
+from smaller.priors import ElasticNet
+from smaller.problem import Certificate, Problem, Status
+from smaller.solvers import core
+from smaller.solvers.driver import Progress
+
+__all__ = ["Small"]
+
+_ROOM, _LARGEST_START = 64, 512  # coordinates admitted at least; to the first working set half the rows, up to this
+_PATIENCE = 20  # rounds at one strength
+
+
+class Small:
+    """Solve a problem with its prior multiplied by one strength after another, each starting from the last."""
+
+    def __init__(self, problem: Problem) -> None:
+        prior = problem.prior
+        assert isinstance(prior, ElasticNet)
+        self.problem = problem
+        slope, ridge = (np.full((problem.n_columns, 1), part)[:, 0] for part in (prior.slope, prior.ridge))
+        b = (
+            problem.likelihood.null(problem.y, problem.weight)
+            if problem.fit_intercept
+            else np.zeros(problem.y.shape[1])
+        )
+        pinned = not problem.likelihood.shift_invariant
+        y = np.ascontiguousarray(problem.y.T)
+        arguments = (y, problem.weight, slope, ridge, b, pinned, problem.fit_intercept)
+        self._path = core.call("path", problem.design, arguments)
+        self._G = self._gradient()  # in w (d, q)
+
+    @staticmethod
+    def suits(problem: Problem) -> bool:
+        """Whether the core can take the problem on."""
+        return (
+            core.is_small(problem)
+            and is_numpy_array(problem.y)
+            and isinstance(problem.design, Dense | Csc)
+            and isinstance(problem.prior, ElasticNet)
+            and len(problem.prior.free(problem.n_columns)) == 0
+        )
+
+    @property
+    def w(self) -> Array:
+        """Weights (d, q), which the next solve changes."""
+        return self._path.w.T
+
+    @property
+    def b(self) -> Array:
+        """Intercepts (q,), which the next solve changes."""
+        return self._path.b[:, 0]
+
+    @property
+    def loss(self) -> float:
+        return float(self._path.loss)
+
+    def solve(
+        self, alpha: float, reach: float, ratio: float, *, aim: float, max_iter: int, progress: Progress | None
+    ) -> tuple[Certificate, Status, int] | None:
+        """Go down to a gap of ``aim``; returns certificate, status and rounds, or None to give up.
+
+        Zero weights whose gradient is within ``reach`` of the slope are admitted at once; the start lies beyond the
+        last solution by ``ratio`` times its distance from the one before.
+        """
+        self._path.next(alpha, ratio)
+        for iteration in range(1, min(max_iter, _PATIENCE) + 1):
+            room = _ROOM if reach > 0.0 else max(_ROOM, min(self.problem.y.shape[0] // 2, _LARGEST_START))
+            if not self._path.advance(self._G.T, aim, reach, room, core.NEWTON_STEPS, core.MOST_SWEEPS):
+                return None
+            self._G = self._gradient()
+            certificate = Certificate(*self._path.certify(self._G.T))
+            assert certificate.gap is not None
+            if certificate.gap <= aim:
+                return certificate, Status.CONVERGED, iteration
+            if progress is not None and progress(iteration, certificate):
+                return certificate, Status.STOPPED, iteration
+            reach = 0.0
+        return (certificate, Status.MAX_ITER, max_iter) if max_iter <= _PATIENCE else None
+
+    def _gradient(self) -> Array:
+        G = self.problem.design.adjoint(self._path.residual.T)
+        return G if G.flags.f_contiguous else np.asfortranarray(G)
