@@ -83,6 +83,18 @@ def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
+class _ByOutput:
+    """Coordinates sorted by output, so that those of one output are neighbours."""
+
+    def __init__(self, at: Coordinates, q: int) -> None:
+        order = np.argsort(at[1], kind="stable")
+        self.columns = at[0][order]
+        first = np.searchsorted(at[1][order], np.arange(q + 1))
+        self.spans = [slice(first[k], first[k + 1]) for k in range(q)]
+        self.original = np.empty_like(order)  # where each coordinate went
+        self.original[order] = np.arange(len(order))
+
+
 def _gram(
     columns_of: Callable[[slice, Array], Array],
     n: int,
@@ -92,27 +104,28 @@ def _gram(
 ) -> Array:
     """Accumulate a block of the Hessian over blocks of rows: two BLAS-3 products a block, whatever q.
 
-    ``columns_of(rows, columns)`` returns one column per coordinate for a block of rows.
+    ``columns_of(rows, columns)`` returns one column per coordinate for a block of rows, to be changed at will.
     """
-    other = left if right is None else right
-    H = np.zeros((len(left[0]), len(other[0])))
-    outputs = range(curvature.d.shape[1])
-    mine = [np.flatnonzero(left[1] == k) for k in outputs]
-    theirs = mine if right is None else [np.flatnonzero(right[1] == k) for k in outputs]
-    for rows in _blocks(n, 8 * (len(left[0]) + len(other[0]))):
-        A = columns_of(rows, left[0])
-        B = A if right is None else columns_of(rows, right[0])
-        for k in outputs:
-            if len(mine[k]) and len(theirs[k]):
-                root = np.sqrt(curvature.d[rows, k])[:, None]
-                part = A[:, mine[k]] * root
-                # NumPy recognises part.T @ part and does half the work.
-                H[np.ix_(mine[k], theirs[k])] += part.T @ (part if right is None else B[:, theirs[k]] * root)
+    q = curvature.d.shape[1]
+    near = _ByOutput(left, q)
+    far = near if right is None else _ByOutput(right, q)
+    H = np.zeros((len(near.columns), len(far.columns)))
+    for rows in _blocks(n, 8 * sum(H.shape)):
+        A = columns_of(rows, near.columns)
+        B = A if right is None else columns_of(rows, far.columns)
+        for k, (mine, theirs) in enumerate(zip(near.spans, far.spans, strict=True)):
+            root = np.sqrt(curvature.d[rows, k])[:, None]
+            part = A[:, mine] * root
+            # NumPy recognises part.T @ part and does half the work.
+            H[mine, theirs] += part.T @ (part if right is None else B[:, theirs] * root)
+            if curvature.u is not None:
+                u = curvature.u[rows, k, None]
+                A[:, mine] *= u
+                if right is not None:
+                    B[:, theirs] *= u
         if curvature.u is not None:
-            u = curvature.u[rows]
-            B = B * u[:, other[1]]
-            H -= (B if right is None else A * u[:, left[1]]).T @ B
-    return H
+            H -= A.T @ B
+    return H[np.ix_(near.original, far.original)]
 
 
 @dataclass(frozen=True)
@@ -192,12 +205,9 @@ class Dense:
         n, d = self.shape
 
         def columns_of(rows: slice, columns: Array) -> Array:
-            block = self.X[rows]
-            if columns.size and columns.max() < d:
-                return np.asfortranarray(block[:, columns], dtype=np.float64)
-            A = np.ones((block.shape[0], len(columns)), order="F")
-            real = np.flatnonzero(columns < d)
-            A[:, real] = block[:, columns[real]]
+            A = np.take(self.X[rows].T, columns, axis=0, mode="clip").T  # whole columns, as they are stored
+            A = A.astype(np.float64, order="F", copy=False)
+            A[:, columns == d] = 1.0
             return A
 
         return _gram(columns_of, n, curvature, left, right)

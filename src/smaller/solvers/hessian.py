@@ -18,7 +18,9 @@ from smaller.problem import Point, Problem
 
 __all__ = ["Reduced", "Snapshot", "gram_price"]
 
-_FEWEST_ROWS, _MOST_ROWS = 10, 60  # per coordinate in a sampled Hessian
+_FEWEST_ROWS, _MOST_ROWS = 10.0, 60.0  # per coordinate in a sampled Hessian
+_ROWS_PER_COLUMN = 100.0  # enough as well, since a row tells something about every output
+_SMALLEST_SAMPLE = 1024
 _PASSES = 10  # over the data, that a sampled Hessian may cost
 _BLAS_ADVANTAGE = 17.0  # how much cheaper a multiplication is inside BLAS than inside a sweep
 
@@ -139,7 +141,8 @@ def _sampled_rows(design: Design, q: int, m: int) -> int:
     """Rows enough for the Hessian of m coordinates; all of them unless that saves at least half."""
     n, d = design.shape
     affordable = _PASSES * n * d * q / max(m, 1) ** 2
-    wanted = max(int(min(max(affordable, _FEWEST_ROWS * m), _MOST_ROWS * m)), 4096)
+    fewest = min(_FEWEST_ROWS, _ROWS_PER_COLUMN / q)
+    wanted = max(int(min(max(affordable, fewest * m), _MOST_ROWS * m)), _SMALLEST_SAMPLE)
     return n if 2 * wanted >= n else wanted
 
 
