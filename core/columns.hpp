@@ -16,6 +16,7 @@ struct Dense {
 
     const T *at(std::int64_t j) const { return data + j * stride; }
     std::size_t size(std::int64_t) const { return rows; }
+    void prefetch(std::int64_t) const {}  // the hardware sees long columns coming
     double dot(std::int64_t j, const double *r) const { return smaller::dot(at(j), r, rows); }
     void advance(std::int64_t j, const double *h, double step, double *r, double *z) const {
         smaller::advance(at(j), h, step, r, z, rows);
@@ -33,6 +34,12 @@ struct Csc {
     std::size_t rows;
 
     std::size_t size(std::int64_t j) const { return std::size_t(indptr[j + 1] - indptr[j]); }
+    // Short columns, here and there in memory, end before the hardware has noticed them.
+    void prefetch(std::int64_t j) const {
+        const I start = indptr[j], end = std::min(indptr[j + 1], I(start + 64));
+        for (I i = start; i < end; i += I(64 / sizeof(I))) SMALLER_PREFETCH(indices + i);
+        for (I i = start; i < end; i += I(64 / sizeof(T))) SMALLER_PREFETCH(data + i);
+    }
     double dot(std::int64_t j, const double *r) const {
         double even = 0.0, odd = 0.0;
         I i = indptr[j];

@@ -65,14 +65,14 @@ class Extrapolation {
 
     void reset() { count = 0; }
 
-    // Records an iterate (any vector); true when enough are there to extrapolate.
-    bool record(const std::vector<double> &iterate) {
-        iterates[count++] = iterate;
-        return count == DEPTH + 1;
-    }
+    // Where the next iterate (any vector) is to be written.
+    std::vector<double> &next() { return iterates[count++]; }
+    bool full() const { return count == DEPTH + 1; }
+    // The last iterate, which an extrapolation leaves as the first of the next round.
+    const std::vector<double> &newest() const { return iterates[0]; }
 
-    // Returns the extrapolated iterate, computed from the first `leading` entries; empty if they do not determine it.
-    std::vector<double> extrapolate(std::size_t leading) {
+    // Fills the extrapolated iterate, computed from the first `leading` entries; false if they do not determine it.
+    bool extrapolate(std::size_t leading, std::vector<double> &result) {
         double gram[DEPTH][DEPTH], weight[DEPTH];
         double trace = 0.0;
         for (std::size_t a = 0; a < DEPTH; ++a)
@@ -89,18 +89,18 @@ class Extrapolation {
         }
         std::swap(iterates[0], iterates[DEPTH]);  // the newest iterate starts the next round
         count = 1;
-        if (!solve(gram, weight)) return {};
+        if (!solve(gram, weight)) return false;
         double total = 0.0;
         for (double value : weight) total += value;
         double size = 0.0;
         for (double value : weight) size += std::fabs(value);
-        if (!(size < 1e6 * std::fabs(total))) return {};  // cancellation would leave only rounding
-        std::vector<double> result(iterates[0].size(), 0.0);
+        if (!(size < 1e6 * std::fabs(total))) return false;  // cancellation would leave only rounding
+        result.assign(iterates[0].size(), 0.0);
         for (std::size_t a = 0; a < DEPTH; ++a) {
             const std::vector<double> &iterate = a + 1 == DEPTH ? iterates[0] : iterates[a + 1];
-            for (std::size_t j = 0; j < result.size(); ++j) result[j] += weight[a] / total * iterate[j];
+            axpy(iterate.data(), weight[a] / total, result.data(), result.size());
         }
-        return result;
+        return true;
     }
 
   private:
@@ -165,12 +165,15 @@ class Descent {
     }
 
   private:
+    static constexpr std::int64_t AHEAD = 4;  // coordinates, when fetching columns
+
     const Columns &X;
     const Coordinates &c;
     const Model &model;
     std::vector<double> h, r, z;
     const std::vector<double> entry, entry_delta, entry_b;  // weights, delta and intercepts at the start
     Extrapolation history;
+    std::vector<double> next;  // the extrapolated state
     std::size_t support = 0;
     bool extrapolated = false;
 
@@ -209,31 +212,23 @@ class Descent {
         const double *d = model.d + k * n;
         const double *u = model.u ? model.u + k * n : nullptr;
         double *delta = model.delta + k * n;
-        load_curvature(k);
-        double imbalance = 0.0, total = 0.0;
-        for (std::size_t i = 0; i < n; ++i) {
-            r[i] = u ? d[i] * delta[i] - u[i] * model.s[i] : d[i] * delta[i];
-            imbalance += r[i];
-            total += h[i];
-            z[i] = 0.0;
-        }
+        const Sums sums = open_output(d, u, model.s, delta, h.data(), r.data(), n);
+        const double total = sums.h;
+        std::fill(z.begin(), z.end(), 0.0);
         double shift = 0.0;  // of the intercept; r stands for r + shift h
-        if (model.gb && total > 0.0) shift = -(model.gb[k] + imbalance) / total;
+        if (model.gb && total > 0.0) shift = -(model.gb[k] + sums.r) / total;
 
         double visits = 0.0;  // at least one step, however small the budget
         std::int64_t m = p.coordinate;
         for (; m < c.first[k + 1] && visits <= budget; ++m) {
+            if (m + AHEAD < c.first[k + 1]) X.prefetch(c.column[m + AHEAD]);
             if (p.active_only && c.w[m] == 0.0) continue;
             visits += double(step(m, total, shift, p));
         }
         p.coordinate = m;
         visits += double(4 * n);
 
-        for (std::size_t i = 0; i < n; ++i) {
-            const double move = z[i] + shift;
-            delta[i] += move;
-            if (u) model.s[i] += u[i] * move;
-        }
+        close_output(z.data(), shift, u, delta, model.s, n);
         if (model.gb) model.b[k] += shift;
         return visits;
     }
@@ -280,12 +275,12 @@ class Descent {
 
     // Changes of the weights since the start, then delta, then intercepts: all move linearly together. (The weights
     // themselves are larger than their changes, and extrapolation would magnify the difference in rounding.)
-    std::vector<double> state() const {
-        std::vector<double> all(entry.size());
-        for (std::size_t j = 0; j < all.size(); ++j) all[j] = c.w[j] - entry[j];
-        all.insert(all.end(), model.delta, model.delta + model.q * model.n);
-        all.insert(all.end(), model.b, model.b + model.q);
-        return all;
+    void write_state(std::vector<double> &all) const {
+        const std::size_t count = entry.size(), nq = model.q * model.n;
+        all.resize(count + nq + model.q);
+        for (std::size_t j = 0; j < count; ++j) all[j] = c.w[j] - entry[j];
+        std::copy(model.delta, model.delta + nq, all.begin() + std::ptrdiff_t(count));
+        std::copy(model.b, model.b + model.q, all.begin() + std::ptrdiff_t(count + nq));
     }
 
     void accelerate() {
@@ -293,10 +288,8 @@ class Descent {
         const std::size_t active = count - std::size_t(std::count(c.w, c.w + count, 0.0));
         if (active != support) history.reset();  // the map is linear only while the support stays
         support = active;
-        const std::vector<double> now = state();
-        if (!history.record(now)) return;
-        const std::vector<double> next = history.extrapolate(count);
-        if (next.empty() || !(change(now, next) < 0.0)) return;
+        write_state(history.next());
+        if (!history.full() || !history.extrapolate(count, next) || !(change(history.newest(), next) < 0.0)) return;
         for (std::size_t j = 0; j < count; ++j)
             if (c.w[j] != 0.0) c.w[j] = entry[j] + next[j];
         std::copy(next.begin() + count, next.begin() + count + nq, model.delta);

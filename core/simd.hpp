@@ -12,6 +12,12 @@
 #define SMALLER_CLONES
 #endif
 
+#ifdef __GNUC__
+#define SMALLER_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define SMALLER_PREFETCH(address)
+#endif
+
 namespace smaller {
 
 constexpr std::size_t LANES = 32, SHORT = 8;
@@ -80,6 +86,44 @@ inline double total(const double (&lane)[LANES]) {
 SMALLER_PRIMITIVES(float)
 SMALLER_PRIMITIVES(double)
 #undef SMALLER_PRIMITIVES
+
+// The curvature h = d - u^2 of one output and the residual r = d delta - u s of the model; returns their sums.
+struct Sums {
+    double r, h;
+};
+SMALLER_CLONES inline Sums open_output(const double *d, const double *u, const double *s, const double *delta,
+                                       double *h, double *r, std::size_t n) {
+    double sum_r[LANES] = {0.0}, sum_h[LANES] = {0.0};
+    std::size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (std::size_t l = 0; l < LANES; ++l) {
+            const double a = u ? u[i + l] : 0.0, b = u ? s[i + l] : 0.0;
+            h[i + l] = d[i + l] - a * a;
+            r[i + l] = d[i + l] * delta[i + l] - a * b;
+            sum_h[l] += h[i + l];
+            sum_r[l] += r[i + l];
+        }
+    Sums rest{0.0, 0.0};
+    for (; i < n; ++i) {
+        const double a = u ? u[i] : 0.0, b = u ? s[i] : 0.0;
+        h[i] = d[i] - a * a;
+        r[i] = d[i] * delta[i] - a * b;
+        rest.h += h[i];
+        rest.r += r[i];
+    }
+    return {rest.r + total(sum_r), rest.h + total(sum_h)};
+}
+
+// delta += z + shift, and s accordingly.
+SMALLER_CLONES inline void close_output(const double *z, double shift, const double *u, double *delta, double *s,
+                                        std::size_t n) {
+    if (u) {
+#pragma omp simd
+        for (std::size_t i = 0; i < n; ++i) s[i] += u[i] * (z[i] + shift);
+    }
+#pragma omp simd
+    for (std::size_t i = 0; i < n; ++i) delta[i] += z[i] + shift;
+}
 
 // q += step a
 SMALLER_CLONES inline void axpy(const double *a, double step, double *q, std::size_t n) {

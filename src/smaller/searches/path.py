@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from smaller.arrays import Array, to_host
+from smaller.designs import Csc
 from smaller.priors import ElasticNet
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 from smaller.solvers import ALL_SOLVERS, choose
@@ -79,14 +80,11 @@ def trace_path(
     progress: Progress | None = None,
 ) -> list[PathPoint]:
     """Solve ``problem`` with its prior multiplied by each of the decreasing ``alphas``."""
-    prior = problem.prior
-    assert isinstance(prior, ElasticNet)
     null = problem.null()
     scale = max(null.loss, 1e-300)
     name = choose(problem) if method == "auto" else method
-    stepper = ALL_SOLVERS[name]()
     small = Small(problem) if name == "coordinate" and Small.suits(problem) else None
-    point, earlier, G = null, null, None
+    walk = _Walk(problem, name, null, scale)
     path: list[PathPoint] = []
     for alpha in map(float, alphas):
         reach, ratio = _outlook([known.alpha for known in path[-2:]], alpha)
@@ -95,17 +93,9 @@ def trace_path(
             if found is not None:
                 path.append(_keep_small(alpha, small, *found))
                 continue
-            point = earlier = problem.at(small.w.copy(), small.b.copy())
+            walk = _Walk(problem, name, problem.at(small.w.copy(), small.b.copy()), scale)
             small = None
-        scaled = problem.with_prior(prior.times(alpha))
-        start = replace(point, penalty=scaled.prior.penalty(point.w))
-        if isinstance(stepper, Coordinate):
-            stepper.lookahead = reach
-            if ratio > 0.0 and earlier is not point:
-                start = _predict(scaled, start, earlier, ratio)
-        run = descend(scaled, stepper, start, G, scale=scale, tol=tol, max_iter=max_iter, progress=progress)
-        earlier, point, G = point, run.point, run.G
-        path.append(_keep(alpha, point.loss, run.solution(scaled, name, scale)))
+        path.append(walk.solve(alpha, reach, ratio, tol=tol, max_iter=max_iter, progress=progress))
     return path
 
 
@@ -119,6 +109,102 @@ def _outlook(before: list[float], alpha: float) -> tuple[float, float]:
     if len(before) < 2 or before[0] == before[1]:
         return reach, 0.0
     return reach, math.log(before[1] / alpha) / math.log(before[0] / before[1])
+
+
+class _Walk:
+    """The general way along a path: one strength after another, each from the last solution.
+
+    Of sparse columns only those take part that may be needed: passes over the weights of all of them would take most of
+    the time. The gradient over all columns then shows which ones the strong rule has missed; where it shows none, the
+    certificate of the part is the certificate of the whole.
+    """
+
+    def __init__(self, problem: Problem, name: str, start: Point, scale: float) -> None:
+        assert isinstance(problem.prior, ElasticNet)
+        self._problem, self._prior, self._name, self._scale = problem, problem.prior, name, scale
+        self._stepper = ALL_SOLVERS[name]()
+        self._partial = isinstance(problem.design, Csc) and isinstance(self._stepper, Coordinate)
+        self._columns = np.arange(problem.n_columns)  # that take part
+        self._last = self._earlier = start  # the last two solutions
+        self._G: Array | None = None  # gradient of the loss over all columns, at the last one
+
+    def solve(
+        self, alpha: float, reach: float, ratio: float, *, tol: float, max_iter: int, progress: Progress | None
+    ) -> PathPoint:
+        """Go on to the next strength; see `_outlook` for ``reach`` and ``ratio``."""
+        whole = part = self._problem.with_prior(self._prior.times(alpha))
+        G = self._G
+        if self._partial:
+            if self._G is None:
+                self._G = self._problem.gradient(self._last)
+            part = self._admit(whole, np.abs(self._G).max(axis=1) > (1.0 - reach) * self._slope(alpha))
+            G = None if G is None else self._G[self._columns]
+        start = replace(self._last, penalty=part.prior.penalty(self._last.w))
+        if isinstance(self._stepper, Coordinate):
+            self._stepper.lookahead = reach
+            if ratio > 0.0 and self._earlier is not self._last:
+                start = _predict(part, start, self._earlier, ratio)
+        run = descend(part, self._stepper, start, G, scale=self._scale, tol=tol, max_iter=max_iter, progress=progress)
+        self._earlier, self._last, self._G = self._last, run.point, run.G
+        n_iter = run.n_iter
+        while self._partial:
+            self._G = self._problem.design.adjoint(self._last.residual)
+            missed = np.abs(self._G).max(axis=1) > self._slope(alpha)
+            missed[self._columns] = False
+            if not missed.any():
+                break
+            part = self._admit(whole, missed)
+            G = self._G[self._columns]
+            if run.status is not Status.CONVERGED:
+                run = replace(run, point=self._last, certificate=part.certify(self._last, G))
+                break
+            limit = max(max_iter - n_iter, 1)
+            run = descend(
+                part, self._stepper, self._last, G, scale=self._scale, tol=tol, max_iter=limit, progress=progress
+            )
+            self._last = run.point
+            n_iter += run.n_iter
+        return self._keep(alpha, replace(run, n_iter=n_iter).solution(part, self._name, self._scale))
+
+    def _slope(self, alpha: float) -> Array:
+        return np.reshape(alpha * self._prior.slope, -1)
+
+    def _admit(self, whole: Problem, wanted: Array) -> Problem:
+        """Return the problem of the columns that are wanted, or in use; the last two solutions are brought into it."""
+        rows = [np.flatnonzero(point.w.any(axis=1)) for point in (self._earlier, self._last)]
+        for used in rows:
+            wanted[self._columns[used]] = True
+        if not wanted.any():
+            wanted[0] = True
+        columns = np.flatnonzero(wanted)
+        points = []
+        for point, used in zip((self._earlier, self._last), rows, strict=True):
+            w = np.zeros((len(columns), point.w.shape[1]))
+            w[np.searchsorted(columns, self._columns[used])] = point.w[used]
+            points.append(replace(point, w=w, G=None))
+        same = self._earlier is self._last
+        self._earlier, self._last = points
+        if same:
+            self._earlier = self._last
+        self._columns = columns
+        return replace(whole, design=whole.design.take(columns), prior=whole.prior.take(columns))
+
+    def _keep(self, alpha: float, solution: Solution) -> PathPoint:
+        w = to_host(solution.w)
+        used = np.flatnonzero((w != 0).any(axis=1))
+        return PathPoint(
+            alpha,
+            self._columns[used],
+            w[used],
+            self._problem.n_columns,
+            to_host(solution.b),
+            solution.objective,
+            self._last.loss,
+            solution.gap,
+            solution.violation,
+            solution.status,
+            solution.n_iter,
+        )
 
 
 def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Point:
@@ -145,21 +231,3 @@ def _keep_small(alpha: float, small: Small, certificate: Certificate, status: St
         values, b, objective, gap = canonical_end(part, values, b, small.loss, certificate)
     violation = certificate.violation
     return PathPoint(alpha, columns, values, len(w), b, objective, small.loss, gap, violation, status, n_iter)
-
-
-def _keep(alpha: float, loss: float, solution: Solution) -> PathPoint:
-    w = to_host(solution.w)
-    columns = np.unique(np.nonzero(w)[0])
-    return PathPoint(
-        alpha,
-        columns,
-        w[columns],
-        len(w),
-        to_host(solution.b),
-        solution.objective,
-        loss,
-        solution.gap,
-        solution.violation,
-        solution.status,
-        solution.n_iter,
-    )

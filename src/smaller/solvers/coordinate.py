@@ -158,7 +158,7 @@ class Coordinate:
             return local.solve_gram(point, self._hessian, g, max(0.03 * violation, 0.3 * target))
         # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
         sweeps = int(min(max(price, _CHEAP), core.MOST_SWEEPS))
-        model, done = local.solve_columns(point, g, max(0.1 * violation, 0.3 * target), sweeps, self._damping)
+        model, done = local.solve_columns(point, g, max(0.1 * violation, 1.0 * target), sweeps, self._damping)
         if not done and price <= _LARGEST_PRICE:
             self._hessian = Snapshot(problem, point, len(g), self._damping)
         return model
