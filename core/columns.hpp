@@ -1,4 +1,4 @@
-// Two ways to store the columns of a design; the sweep sees only dot, advance and moments.
+// Two ways to store the columns of a design; the sweep sees only dot, advance, add and moments.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +14,9 @@ struct Dense {
     std::int64_t stride;  // elements between the starts of two columns
     std::size_t rows;
 
+    // The moving part of the weights that is worth sweeps of its own: dense columns soon make all others move again.
+    static constexpr double SMALL_PART = 0.0;
+
     const T *at(std::int64_t j) const { return data + j * stride; }
     std::size_t size(std::int64_t) const { return rows; }
     void prefetch(std::int64_t) const {}  // the hardware sees long columns coming
@@ -21,6 +24,7 @@ struct Dense {
     void advance(std::int64_t j, const double *h, double step, double *r, double *z) const {
         smaller::advance(at(j), h, step, r, z, rows);
     }
+    void add(std::int64_t j, double step, double *z) const { smaller::axpy(at(j), step, z, rows); }
     Moments moments(std::int64_t j, const double *h, double center, double) const {
         return smaller::moments(at(j), h, center, rows);
     }
@@ -32,6 +36,8 @@ struct Csc {
     const I *indices;
     const I *indptr;
     std::size_t rows;
+
+    static constexpr double SMALL_PART = 0.05;  // sparse columns hardly meet
 
     std::size_t size(std::int64_t j) const { return std::size_t(indptr[j + 1] - indptr[j]); }
     // Short columns, here and there in memory, end before the hardware has noticed them.
@@ -57,6 +63,9 @@ struct Csc {
             r[indices[i]] += h[indices[i]] * move;
             z[indices[i]] += move;
         }
+    }
+    void add(std::int64_t j, double step, double *z) const {
+        for (I i = indptr[j]; i < indptr[j + 1]; ++i) z[indices[i]] += step * double(data[i]);
     }
     // `total` is the sum of h over all rows: the zeros of the column count as -center.
     Moments moments(std::int64_t j, const double *h, double center, double total) const {

@@ -47,12 +47,16 @@ struct Model {
     std::size_t n, q;
 };
 
+// Which coordinates a sweep visits: all, those that are not zero, or those that moved by more than the tolerance when
+// they were last visited (often a small part holds up all others).
+enum Level : std::int64_t { ALL = 0, NONZERO = 1, MOVING = 2 };
+
 // Where a descent stands, so that it can return to its caller in mid-sweep and go on later.
 struct Progress {
     std::int64_t output = -1;    // -1: curvatures not yet filled
     std::int64_t coordinate = 0;
-    std::int64_t sweeps = 0;
-    bool active_only = false;
+    double sweeps = 0.0;         // over all coordinates, or what is like one in cost
+    std::int64_t level = ALL;    // which coordinates are visited
     bool done = false;
     double largest = 0.0;        // largest change of a gradient in this sweep, curvature * |step|
 };
@@ -138,11 +142,13 @@ class Descent {
   public:
     Descent(const Columns &columns, const Coordinates &at, const Model &model)
         : X(columns), c(at), model(model), h(model.n), r(model.n), z(model.n), entry(at.w, at.w + at.first[model.q]),
-          entry_delta(model.delta, model.delta + model.q * model.n), entry_b(model.b, model.b + model.q) {}
+          moving(entry.size(), 0), moving_in(model.q, 0) {}
 
     // Runs until `tol`, `max_sweeps` or about `budget` element visits, whichever comes first.
     void run(Progress &p, std::int64_t max_sweeps, double tol, double budget) {
         double visits = 0.0;
+        tolerance = tol;
+        p.level = std::min<std::int64_t>(p.level, NONZERO);  // which ones move is not known yet
         if (p.output < 0) {
             for (std::size_t k = 0; k < model.q; ++k) fill_curvatures(k);
             p.output = 0;
@@ -150,32 +156,37 @@ class Descent {
         }
         while (!p.done) {
             while (p.output < std::int64_t(model.q)) {
-                visits += visit_output(std::size_t(p.output), p, budget - visits);
+                if (p.level < MOVING || moving_in[std::size_t(p.output)] > 0)
+                    visits += visit_output(std::size_t(p.output), p, budget - visits);
+                else
+                    p.coordinate = c.first[p.output + 1];
                 const bool spent = p.coordinate < c.first[p.output + 1];  // the budget, inside this output
                 if (!spent) p.output += 1;
                 if (spent || (visits > budget && p.output < std::int64_t(model.q))) {
-                    if (extrapolated) form_delta();
-                    return;
+                                return;
                 }
             }
             end_of_sweep(p, max_sweeps, tol);
             if (visits > budget) break;
         }
-        if (extrapolated) form_delta();
     }
 
   private:
-    static constexpr std::int64_t AHEAD = 4;  // coordinates, when fetching columns
+    static constexpr std::int64_t AHEAD = 4;     // coordinates, when fetching columns
+    static constexpr double LEAST_SWEEP = 0.1;   // what a sweep over next to nothing costs
 
     const Columns &X;
     const Coordinates &c;
     const Model &model;
     std::vector<double> h, r, z;
-    const std::vector<double> entry, entry_delta, entry_b;  // weights, delta and intercepts at the start
+    const std::vector<double> entry;  // weights at the start
+    std::vector<char> moving;               // (m) whether a coordinate moved by more than the tolerance
+    std::vector<std::size_t> moving_in;     // (q) how many of each output did
+    std::size_t visited = 0;                // in this sweep
     Extrapolation history;
-    std::vector<double> next;  // the extrapolated state
-    std::size_t support = 0;
-    bool extrapolated = false;
+    std::vector<double> next, move;  // the extrapolated state; see accelerate
+    std::size_t support = 0, nonzero = 1;
+    double tolerance = 0.0;
 
     void load_curvature(std::size_t k) {
         const double *d = model.d + k * model.n;
@@ -222,8 +233,9 @@ class Descent {
         std::int64_t m = p.coordinate;
         for (; m < c.first[k + 1] && visits <= budget; ++m) {
             if (m + AHEAD < c.first[k + 1]) X.prefetch(c.column[m + AHEAD]);
-            if (p.active_only && c.w[m] == 0.0) continue;
+            if (p.level == MOVING ? !moving[m] : p.level == NONZERO && c.w[m] == 0.0) continue;
             visits += double(step(m, total, shift, p));
+            ++visited;
         }
         p.coordinate = m;
         visits += double(4 * n);
@@ -246,11 +258,13 @@ class Descent {
         }
         const double change = target - old;
         std::size_t visits = X.size(j);
+        const double turn = std::fabs(change) * curvature;
+        if (p.level < MOVING) moving[m] = turn > tolerance;
         if (change != 0.0) {
             c.w[m] = target;
             X.advance(j, h.data(), change, r.data(), z.data());
             shift -= change * c.mean[m];
-            p.largest = std::max(p.largest, std::fabs(change) * curvature);
+            p.largest = std::max(p.largest, turn);
             visits *= 3;
         }
         return visits;
@@ -258,90 +272,90 @@ class Descent {
 
     void end_of_sweep(Progress &p, std::int64_t max_sweeps, double tol) {
         const bool settled = p.largest <= tol;
-        p.sweeps += 1;
-        if (p.active_only && !settled)
+        const std::int64_t level = next_level(p.level, settled);
+        p.sweeps += p.level == MOVING ? std::max(double(visited) / double(nonzero), LEAST_SWEEP) : 1.0;
+        if (level == p.level && level > ALL)
             accelerate();
         else
             history.reset();
-        if (p.sweeps >= max_sweeps || (settled && !p.active_only)) {
-            p.done = true;
-        } else {
-            p.active_only = !settled;  // settled on the nonzeros: look at everything once more
-        }
+        p.done = p.sweeps >= double(max_sweeps) || (settled && p.level == ALL);
+        p.level = level;
         p.largest = 0.0;
         p.output = 0;
         p.coordinate = c.first[0];
+        visited = 0;
     }
 
-    // Changes of the weights since the start, then delta, then intercepts: all move linearly together. (The weights
-    // themselves are larger than their changes, and extrapolation would magnify the difference in rounding.)
+    // Settled on some coordinates: look at more. Otherwise at fewer, if a small part of the nonzeros is what moves.
+    std::int64_t next_level(std::int64_t level, bool settled) {
+        if (settled) return level == MOVING ? NONZERO : ALL;
+        if (level == MOVING) return MOVING;
+        nonzero = entry.size() - std::size_t(std::count(c.w, c.w + entry.size(), 0.0));
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < model.q; ++k) {
+            moving_in[k] = std::size_t(std::count(moving.begin() + c.first[k], moving.begin() + c.first[k + 1], 1));
+            count += moving_in[k];
+        }
+        return double(count) < Columns::SMALL_PART * double(nonzero) ? MOVING : NONZERO;
+    }
+
+    // Changes of the weights since the start, then intercepts. (The weights themselves are larger than their changes, and
+    // extrapolation would magnify the difference in rounding.)
     void write_state(std::vector<double> &all) const {
-        const std::size_t count = entry.size(), nq = model.q * model.n;
-        all.resize(count + nq + model.q);
+        const std::size_t count = entry.size();
+        all.resize(count + model.q);
         for (std::size_t j = 0; j < count; ++j) all[j] = c.w[j] - entry[j];
-        std::copy(model.delta, model.delta + nq, all.begin() + std::ptrdiff_t(count));
-        std::copy(model.b, model.b + model.q, all.begin() + std::ptrdiff_t(count + nq));
+        std::copy(model.b, model.b + model.q, all.begin() + std::ptrdiff_t(count));
     }
 
     void accelerate() {
-        const std::size_t count = entry.size(), nq = model.q * model.n;
+        const std::size_t count = entry.size(), n = model.n, nq = model.q * n;
         const std::size_t active = count - std::size_t(std::count(c.w, c.w + count, 0.0));
         if (active != support) history.reset();  // the map is linear only while the support stays
         support = active;
         write_state(history.next());
-        if (!history.full() || !history.extrapolate(count, next) || !(change(history.newest(), next) < 0.0)) return;
-        for (std::size_t j = 0; j < count; ++j)
-            if (c.w[j] != 0.0) c.w[j] = entry[j] + next[j];
-        std::copy(next.begin() + count, next.begin() + count + nq, model.delta);
-        std::copy(next.begin() + count + nq, next.end(), model.b);
-        extrapolated = true;
-        form_s();
-    }
-
-    void form_s() {
-        if (!model.u) return;
-        std::fill(model.s, model.s + model.n, 0.0);
-        for (std::size_t k = 0; k < model.q; ++k)
-            for (std::size_t i = 0; i < model.n; ++i)
-                model.s[i] += model.u[k * model.n + i] * model.delta[k * model.n + i];
-    }
-
-    // Extrapolation magnifies rounding in delta: form it again from the weights.
-    void form_delta() {
-        std::copy(entry_delta.begin(), entry_delta.end(), model.delta);
+        if (!history.full() || !history.extrapolate(count, next)) return;
+        // From here on `next` is the step: of the weights, as rounding lets them take it, then of the intercepts; `move`
+        // is what it does to delta.
+        const std::vector<double> &now = history.newest();
+        for (std::size_t j = 0; j < next.size(); ++j) next[j] -= now[j];
+        for (std::size_t j = 0; j < count; ++j) next[j] = c.w[j] == 0.0 ? 0.0 : (c.w[j] + next[j]) - c.w[j];
+        move.assign(nq, 0.0);
         for (std::size_t k = 0; k < model.q; ++k) {
-            double *delta = model.delta + k * model.n;
-            std::fill(h.begin(), h.end(), 0.0);
+            double *moved = move.data() + k * n;
             for (std::int64_t m = c.first[k]; m < c.first[k + 1]; ++m)
-                if (c.w[m] != entry[m]) X.advance(c.column[m], h.data(), c.w[m] - entry[m], r.data(), delta);
-            const double shift = model.b[k] - entry_b[k];
-            for (std::size_t i = 0; i < model.n; ++i) delta[i] += shift;
+                if (next[m] != 0.0) X.add(c.column[m], next[m], moved);
+            for (std::size_t i = 0; i < n; ++i) moved[i] += next[count + k];
         }
-        form_s();
-        extrapolated = false;
+        if (!(change() < 0.0)) return;
+        for (std::size_t j = 0; j < count; ++j) c.w[j] += next[j];
+        for (std::size_t k = 0; k < model.q; ++k) model.b[k] += next[count + k];
+        for (std::size_t i = 0; i < nq; ++i) model.delta[i] += move[i];
+        if (model.u)
+            for (std::size_t k = 0; k < model.q; ++k)
+                for (std::size_t i = 0; i < n; ++i) model.s[i] += model.u[k * n + i] * move[k * n + i];
     }
 
-    // Change of model plus penalty between two states: a sum of differences, since near the end a difference of sums
+    // What the step `next` does to model plus penalty: a sum of differences, since near the end a difference of sums
     // would be nothing but rounding.
-    double change(const std::vector<double> &from, const std::vector<double> &to) const {
-        const std::size_t n = model.n, nq = model.q * n;
-        const std::size_t count = entry.size();
+    double change() const {
+        const std::size_t n = model.n, count = entry.size();
         double value = 0.0;
         for (std::size_t j = 0; j < count; ++j) {
-            const double step = to[j] - from[j], old = entry[j] + from[j], moved = entry[j] + to[j];
+            const double step = next[j], old = c.w[j], moved = old + step;
             const double longer = old * moved > 0.0 ? (old > 0.0 ? step : -step) : std::fabs(moved) - std::fabs(old);
             value += c.gradient[j] * step + c.slope[j] * longer + 0.5 * c.ridge[j] * step * (old + moved);
         }
         if (model.gb)
-            for (std::size_t k = 0; k < model.q; ++k) value += model.gb[k] * (to[count + nq + k] - from[count + nq + k]);
+            for (std::size_t k = 0; k < model.q; ++k) value += model.gb[k] * next[count + k];
         for (std::size_t i = 0; i < n; ++i) {
             double along = 0.0, total = 0.0, curved = 0.0;
             for (std::size_t k = 0; k < model.q; ++k) {
-                const double a = from[count + k * n + i], b = to[count + k * n + i];
-                curved += model.d[k * n + i] * (b - a) * (b + a);
+                const double a = move[k * n + i], b = a + 2.0 * model.delta[k * n + i];
+                curved += model.d[k * n + i] * a * b;
                 if (model.u) {
-                    along += model.u[k * n + i] * (b - a);
-                    total += model.u[k * n + i] * (b + a);
+                    along += model.u[k * n + i] * a;
+                    total += model.u[k * n + i] * b;
                 }
             }
             value += 0.5 * (curved - along * total);

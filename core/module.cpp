@@ -72,15 +72,15 @@ bool descend(const Columns &columns, Quadratic &a, Index max_sweeps, double tol,
                                a.d.shape(1),
                                a.d.shape(0)};
     double *state = a.progress.data();
-    smaller::Progress p{Index(state[0]), Index(state[1]), Index(state[2]), state[3] != 0.0, state[4] != 0.0, state[5]};
+    smaller::Progress p{Index(state[0]), Index(state[1]), state[2], Index(state[3]), state[4] != 0.0, state[5]};
     {
         nb::gil_scoped_release release;
         smaller::Descent<Columns>(columns, at, model).run(p, max_sweeps, tol, budget);
     }
     state[0] = double(p.output);
     state[1] = double(p.coordinate);
-    state[2] = double(p.sweeps);
-    state[3] = p.active_only ? 1.0 : 0.0;
+    state[2] = p.sweeps;
+    state[3] = double(p.level);
     state[4] = p.done ? 1.0 : 0.0;
     state[5] = p.largest;
     return p.done;

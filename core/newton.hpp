@@ -42,7 +42,7 @@ struct Softmax {
 struct NewtonResult {
     double violation;
     double loss;
-    std::int64_t sweeps;
+    double sweeps;
     bool slow;  // the descent ran out of sweeps: the columns are too correlated for this way
 };
 
@@ -65,10 +65,10 @@ class Newton {
         double violation = worst(w);
         target = std::min(target, 0.1 * violation);
         bool slow = false;
-        std::int64_t total_sweeps = 0;
+        double total_sweeps = 0.0;
         for (std::int64_t step = 0; step < max_steps && violation > target && !slow; ++step) {
-            const std::int64_t sweeps = minimise_model(w, std::max(0.03 * violation, 0.3 * target), max_sweeps);
-            slow = sweeps >= max_sweeps;
+            const double sweeps = minimise_model(w, std::max(0.1 * violation, 0.3 * target), max_sweeps);
+            slow = sweeps >= double(max_sweeps);
             total_sweeps += sweeps;
             const double taken = search(w, b, eta, residual, loss);
             if (taken == 0.0 && (damping >= 1.0 || !slow)) break;
@@ -119,7 +119,7 @@ class Newton {
         return largest;
     }
 
-    std::int64_t minimise_model(const double *w, double tol, std::int64_t max_sweeps) {
+    double minimise_model(const double *w, double tol, std::int64_t max_sweeps) {
         std::copy(w, w + m, target_w.begin());
         std::fill(delta.begin(), delta.end(), 0.0);
         std::fill(s.begin(), s.end(), 0.0);

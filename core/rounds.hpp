@@ -151,13 +151,11 @@ class Path {
     // Forms eta = X w + b anew, and all that follows from it.
     void evaluate() {
         const std::size_t n = rows.n;
-        const std::vector<double> zero(n, 0.0);
-        std::vector<double> unused(n, 0.0);
         for (std::size_t k = 0; k < rows.q; ++k) {
             std::fill_n(eta.begin() + std::ptrdiff_t(k * n), n, b[k]);
             for (std::size_t j = 0; j < d; ++j)
                 if (const double weight = w[k * d + j]; weight != 0.0)
-                    X.advance(std::int64_t(j), zero.data(), weight, unused.data(), eta.data() + k * n);
+                    X.add(std::int64_t(j), weight, eta.data() + k * n);
         }
         loss = rows.evaluate(eta.data(), P.data());
         for (std::size_t k = 0; k < rows.q; ++k)

@@ -58,6 +58,10 @@ inline double total(const double (&lane)[LANES]) {
             z[i] += move;                                                                                       \
         }                                                                                                       \
     }                                                                                                           \
+    /* z += step x */                                                                                           \
+    SMALLER_CLONES inline void axpy(const T *x, double step, double *z, std::size_t n) {                        \
+        _Pragma("omp simd") for (std::size_t i = 0; i < n; ++i) z[i] += step * double(x[i]);                    \
+    }                                                                                                           \
     /* sums about a center */                                                                                    \
     SMALLER_CLONES inline Moments moments(const T *x, const double *h, double center, std::size_t n) {          \
         double square[LANES] = {0.0}, linear[LANES] = {0.0};                                                    \
@@ -123,12 +127,6 @@ SMALLER_CLONES inline void close_output(const double *z, double shift, const dou
     }
 #pragma omp simd
     for (std::size_t i = 0; i < n; ++i) delta[i] += z[i] + shift;
-}
-
-// q += step a
-SMALLER_CLONES inline void axpy(const double *a, double step, double *q, std::size_t n) {
-#pragma omp simd
-    for (std::size_t i = 0; i < n; ++i) q[i] += step * a[i];
 }
 
 }  // namespace smaller

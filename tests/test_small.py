@@ -93,7 +93,7 @@ def test_the_certificate_far_from_the_optimum(settings: dict) -> None:
     alpha = 0.1 * problem.alpha_max()
     small = Small(problem)
     seen: list[Certificate] = []
-    small.solve(alpha, 0.0, 0.0, aim=0.0, max_iter=1, progress=lambda i, certificate: seen.append(certificate))
+    small.solve(alpha, 0.0, 0.0, aim=-1.0, max_iter=1, progress=lambda i, certificate: seen.append(certificate))
     scaled = problem.with_prior(problem.prior.times(alpha))
     point = scaled.at(small.w.copy(), small.b.copy())
     judged = scaled.certify(point, scaled.gradient(point))
