@@ -69,7 +69,7 @@ sanitize: DEFINE := SMALLER_SANITIZE=ON
 sanitize: .venv-sanitize/.ready  ## the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	.venv-sanitize/bin/python -m pytest tests/test_core.py
+	.venv-sanitize/bin/python -m pytest tests/test_core.py tests/test_small.py
 
 nosimd: DEFINE := SMALLER_SIMD_CLONES=OFF
 nosimd: .venv-nosimd/.ready  ## core and solver tests with one plain copy of every loop

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from smaller import SMLR, alpha_max, smlr_path
 from smaller.problem import Status
+from smaller.searches import path as path_module
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -112,3 +116,58 @@ def test_other_bad_arguments() -> None:
         smlr_path(X, y, alpha=1.0)
     with pytest.raises(ValueError, match="l1_ratio"):
         alpha_max(X, y, l1_ratio=0.0)
+
+
+# --- sparse columns: only some of them take part ---
+
+
+def words(seed: int = 0) -> tuple[Any, np.ndarray]:
+    """Sparse counts with some columns that carry the classes, and many that do not."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((200, 300)) * (rng.random((200, 300)) < 0.05)
+    y = rng.integers(0, 3, 200)
+    X[np.arange(200), y] += rng.random(200)
+    return sparse.csc_array(X), y
+
+
+@pytest.fixture
+def not_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_module.Small, "suits", staticmethod(lambda problem: False))
+
+
+@pytest.mark.usefixtures("not_small")
+@pytest.mark.parametrize("settings", [{}, {"l1_ratio": 0.5}, {"coding": "reference"}, {"factors": True}], ids=str)
+def test_a_part_of_the_columns_gives_the_whole_solution(settings: dict[str, Any]) -> None:
+    X, y = words()
+    settings = dict(settings)
+    if settings.pop("factors", False):  # one column free, the others unequal
+        settings["penalty_factors"] = np.append(np.linspace(0.5, 2.0, 299), 0.0)
+    part = smlr_path(X, y, alphas=20, eps=0.01, tol=1e-9, **settings)
+    whole = smlr_path(X.toarray(), y, alphas=part.alphas, tol=1e-9, **settings)
+    assert part.converged
+    assert_allclose(part.objectives, whole.objectives, rtol=1e-8)
+    assert part.n_active[-1] > 20
+    assert (part.objectives - whole.objectives <= part.gaps + 1e-9).all()
+
+
+@pytest.mark.usefixtures("not_small")
+def test_what_the_strong_rule_misses_is_found() -> None:
+    """From one strength to a tenth of it, gradients move further than the rule expects."""
+    X, y = words(1)
+    largest = alpha_max(X, y)
+    path = smlr_path(X, y, alphas=[0.9 * largest, 0.05 * largest, 0.01 * largest], tol=1e-9)
+    for i, alpha in enumerate(path.alphas):
+        assert_allclose(path.objectives[i], SMLR(alpha=alpha, tol=1e-9).fit(X, y).solution_.objective, rtol=1e-8)
+
+
+@pytest.mark.usefixtures("not_small")
+def test_an_unfinished_part_does_not_claim_more_than_it_knows() -> None:
+    """Stopped early, the gap still bounds the distance from the optimum of the whole problem."""
+    X, y = words(2)
+    largest = alpha_max(X, y)
+    alphas = [0.9 * largest, 0.02 * largest]
+    with pytest.warns(ConvergenceWarning, match="limit"):
+        rough = smlr_path(X, y, alphas=alphas, tol=1e-12, max_iter=1)
+    best = smlr_path(X, y, alphas=alphas, tol=1e-10).objectives
+    assert not rough.converged
+    assert (rough.objectives - best <= rough.gaps + 1e-8).all()
