@@ -162,9 +162,7 @@ class Descent {
                     p.coordinate = c.first[p.output + 1];
                 const bool spent = p.coordinate < c.first[p.output + 1];  // the budget, inside this output
                 if (!spent) p.output += 1;
-                if (spent || (visits > budget && p.output < std::int64_t(model.q))) {
-                                return;
-                }
+                if (spent || (visits > budget && p.output < std::int64_t(model.q))) return;
             }
             end_of_sweep(p, max_sweeps, tol);
             if (visits > budget) break;
@@ -172,21 +170,22 @@ class Descent {
     }
 
   private:
-    static constexpr std::int64_t AHEAD = 4;     // coordinates, when fetching columns
-    static constexpr double LEAST_SWEEP = 0.1;   // what a sweep over next to nothing costs
+    static constexpr std::int64_t AHEAD = 4;    // coordinates, when fetching columns
+    static constexpr double LEAST_SWEEP = 0.1;  // what a sweep over next to nothing costs
 
     const Columns &X;
     const Coordinates &c;
     const Model &model;
     std::vector<double> h, r, z;
-    const std::vector<double> entry;  // weights at the start
-    std::vector<char> moving;               // (m) whether a coordinate moved by more than the tolerance
-    std::vector<std::size_t> moving_in;     // (q) how many of each output did
-    std::size_t visited = 0;                // in this sweep
+    const std::vector<double> entry;     // weights at the start
+    double tolerance = 0.0;              // of this run
+    std::vector<char> moving;            // (m) whether a coordinate moved by more than that
+    std::vector<std::size_t> moving_in;  // (q) how many of each output did
+    std::size_t visited = 0;             // coordinates, in this sweep
+    std::size_t nonzero = 1;             // of them, when it was last counted
     Extrapolation history;
-    std::vector<double> next, move;  // the extrapolated state; see accelerate
-    std::size_t support = 0, nonzero = 1;
-    double tolerance = 0.0;
+    std::size_t support = 0;             // nonzeros while the history was written
+    std::vector<double> next, move;      // the extrapolated state; see accelerate
 
     void load_curvature(std::size_t k) {
         const double *d = model.d + k * model.n;
@@ -299,8 +298,8 @@ class Descent {
         return double(count) < Columns::SMALL_PART * double(nonzero) ? MOVING : NONZERO;
     }
 
-    // Changes of the weights since the start, then intercepts. (The weights themselves are larger than their changes, and
-    // extrapolation would magnify the difference in rounding.)
+    // Changes of the weights since the start, then intercepts. (The weights themselves are larger than their changes,
+    // and extrapolation would magnify the difference in rounding.)
     void write_state(std::vector<double> &all) const {
         const std::size_t count = entry.size();
         all.resize(count + model.q);
@@ -315,8 +314,8 @@ class Descent {
         support = active;
         write_state(history.next());
         if (!history.full() || !history.extrapolate(count, next)) return;
-        // From here on `next` is the step: of the weights, as rounding lets them take it, then of the intercepts; `move`
-        // is what it does to delta.
+        // From here on `next` is the step: of the weights, as rounding lets them take it, then of the intercepts;
+        // `move` is what it does to delta.
         const std::vector<double> &now = history.newest();
         for (std::size_t j = 0; j < next.size(); ++j) next[j] -= now[j];
         for (std::size_t j = 0; j < count; ++j) next[j] = c.w[j] == 0.0 ? 0.0 : (c.w[j] + next[j]) - c.w[j];

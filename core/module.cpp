@@ -4,9 +4,9 @@
 
 #include <nanobind/stl/optional.h>
 
+#include <memory>
 #include <optional>
-#include <utility>
-#include <variant>
+#include <vector>
 
 #include "coordinate.hpp"
 #include "newton.hpp"
@@ -166,12 +166,9 @@ nb::tuple newton_csc(Vector<const T> data, Vector<const I> indices, Vector<const
     return newton(columns, indptr.shape(0) - 1, NEWTON_VALUES);
 }
 
-// The path of a small problem over whatever columns it has, with everything it needs kept alive.
+// The path of a small problem, with everything it needs kept alive.
 class SmallPath {
   public:
-    using Any = std::variant<smaller::Path<smaller::Dense<double>>, smaller::Path<smaller::Dense<float>>,
-                             smaller::Path<smaller::Csc<double, std::int32_t>>, smaller::Path<smaller::Csc<double, Index>>,
-                             smaller::Path<smaller::Csc<float, std::int32_t>>, smaller::Path<smaller::Csc<float, Index>>>;
     struct Data {
         Matrix<const double> y;
         std::optional<Vector<const double>> weight;
@@ -180,53 +177,48 @@ class SmallPath {
     };
 
     template <class Columns>
-    SmallPath(const Columns &columns, std::size_t n_columns, nb::object design, Data a)
-        : design(std::move(design)), data(std::move(a)), path(make(columns, n_columns, data)) {}
+    SmallPath(const Columns &columns, std::size_t d, nb::object owner, const Data &data) : owner(owner), data(data) {
+        const std::size_t q = data.y.shape(0), n = data.y.shape(1);
+        require(n == columns.rows && data.slope.shape(0) == d, "y and slope must fit the design");
+        require(!data.weight || data.weight->shape(0) == n, "weight must have length n");
+        require(data.ridge.shape(0) == d && data.b.shape(0) == q, "ridge must have length d, b length q");
+        const smaller::Softmax rows{data.y.data(), data.weight ? data.weight->data() : nullptr, n, q, data.pinned};
+        path = std::make_unique<smaller::PathOver<Columns>>(columns, rows, data.slope.data(), data.ridge.data(), d,
+                                                            data.intercept, data.b.data());
+    }
 
     void next(double strength, double ratio) {
         nb::gil_scoped_release release;
-        std::visit([&](auto &p) { p.next(strength, ratio); }, path);
+        path->next(strength, ratio);
     }
     bool advance(Matrix<const double> G, double aim, double reach, Index room, Index max_steps, Index max_sweeps) {
         check(G);
         nb::gil_scoped_release release;
-        return std::visit([&](auto &p) { return p.advance(G.data(), {aim, reach, room, max_steps, max_sweeps}); }, path);
+        return path->advance(G.data(), {aim, reach, room, max_steps, max_sweeps});
     }
-    nb::tuple certify(Matrix<const double> G) {
+    nb::tuple certify(Matrix<const double> G) const {
         check(G);
-        const auto found = std::visit([&](auto &p) { return p.certify(G.data()); }, path);
+        const smaller::Certificate found = path->certify(G.data());
         return nb::make_tuple(found.objective, found.violation, found.gap);
     }
-    double loss() {
-        return std::visit([](auto &p) { return p.current_loss(); }, path);
+    double loss() const { return path->current_loss(); }
+
+    // An array (q, ...) over memory of the path.
+    template <const std::vector<double> &(smaller::Path::*part)() const>
+    static nb::object view(nb::handle self) {
+        const SmallPath &small = nb::cast<const SmallPath &>(self);
+        const std::vector<double> &values = (small.path.get()->*part)();
+        const std::size_t q = small.data.y.shape(0), shape[2] = {q, values.size() / q};
+        return nb::cast(nb::ndarray<nb::numpy, const double>(values.data(), 2, shape, self));
     }
-    std::vector<double> &weights() {
-        return std::visit([](auto &p) -> std::vector<double> & { return p.weights(); }, path);
-    }
-    std::vector<double> &intercepts() {
-        return std::visit([](auto &p) -> std::vector<double> & { return p.intercepts(); }, path);
-    }
-    std::vector<double> &residuals() {
-        return std::visit([](auto &p) -> std::vector<double> & { return p.residuals(); }, path);
-    }
-    std::size_t outputs() const { return data.y.shape(0); }
 
   private:
-    nb::object design;
+    nb::object owner;  // of the columns
     Data data;
-    Any path;
+    std::unique_ptr<smaller::Path> path;
 
     void check(const Matrix<const double> &G) const {
-        require(G.shape(0) == outputs() && G.shape(1) == data.slope.shape(0), "G must be (q, d)");
-    }
-    template <class Columns>
-    static smaller::Path<Columns> make(const Columns &columns, std::size_t d, const Data &a) {
-        const std::size_t q = a.y.shape(0), n = a.y.shape(1);
-        require(n == columns.rows && a.slope.shape(0) == d, "y and slope must fit the design");
-        require(!a.weight || a.weight->shape(0) == n, "weight must have length n");
-        require(a.ridge.shape(0) == d && a.b.shape(0) == q, "ridge must have length d, b length q");
-        const smaller::Softmax rows{a.y.data(), a.weight ? a.weight->data() : nullptr, n, q, a.pinned};
-        return {columns, rows, a.slope.data(), a.ridge.data(), d, a.intercept, a.b.data()};
+        require(G.shape(0) == data.y.shape(0) && G.shape(1) == data.slope.shape(0), "G must be (q, d)");
     }
 };
 
@@ -236,8 +228,8 @@ class SmallPath {
 #define PATH_VALUES                                                                                             \
     SmallPath::Data { y, weight, slope, ridge, b, pinned, intercept }
 #define PATH_NAMES                                                                                              \
-    "y"_a.noconvert(), "weight"_a.noconvert().none(), "slope"_a.noconvert(), "ridge"_a.noconvert(), "b"_a.noconvert(), \
-        "pinned"_a, "intercept"_a
+    "y"_a.noconvert(), "weight"_a.noconvert().none(), "slope"_a.noconvert(), "ridge"_a.noconvert(),             \
+        "b"_a.noconvert(), "pinned"_a, "intercept"_a
 
 template <class T>
 SmallPath *path_dense(Strided<const T> X, PATH_PARAMETERS) {
@@ -250,14 +242,7 @@ template <class T, class I>
 SmallPath *path_csc(Vector<const T> data, Vector<const I> indices, Vector<const I> indptr, PATH_PARAMETERS) {
     require(indptr.shape(0) >= 1 && indices.shape(0) == data.shape(0), "data and indices must have one length");
     const smaller::Csc<T, I> columns{data.data(), indices.data(), indptr.data(), y.shape(1)};
-    const nb::object design = nb::make_tuple(data, indices, indptr);
-    return new SmallPath(columns, indptr.shape(0) - 1, design, PATH_VALUES);
-}
-
-// An array over memory that belongs to the path.
-nb::object view(nb::handle owner, std::vector<double> &values, std::size_t outputs) {
-    const std::size_t shape[2] = {outputs, values.size() / outputs};
-    return nb::cast(nb::ndarray<nb::numpy, const double>(values.data(), 2, shape, owner));
+    return new SmallPath(columns, indptr.shape(0) - 1, nb::make_tuple(data, indices, indptr), PATH_VALUES);
 }
 
 Index descend_gram(Matrix<const double> H, Vector<double> gradient, Vector<const double> slope,
@@ -278,12 +263,15 @@ NB_MODULE(_core, m) {
     m.def("descend", &descend_dense<float>, "X"_a.noconvert(), QUADRATIC_NAMES);
     m.def("newton", &newton_dense<double>, "X"_a.noconvert(), NEWTON_NAMES);
     m.def("newton", &newton_dense<float>, "X"_a.noconvert(), NEWTON_NAMES);
+    m.def("path", &path_dense<double>, "X"_a.noconvert(), PATH_NAMES);
+    m.def("path", &path_dense<float>, "X"_a.noconvert(), PATH_NAMES);
 #define SPARSE(T, I)                                                                                            \
     m.def("descend_sparse", &descend_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), \
           QUADRATIC_NAMES);                                                                                     \
     m.def("newton_sparse", &newton_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), \
           NEWTON_NAMES);                                                                                        \
-    m.def("path_sparse", &path_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), PATH_NAMES);
+    m.def("path_sparse", &path_csc<T, I>, "data"_a.noconvert(), "indices"_a.noconvert(), "indptr"_a.noconvert(), \
+          PATH_NAMES);
     SPARSE(double, std::int32_t)
     SPARSE(double, std::int64_t)
     SPARSE(float, std::int32_t)
@@ -291,14 +279,13 @@ NB_MODULE(_core, m) {
 #undef SPARSE
     nb::class_<SmallPath>(m, "SmallPath")
         .def("next", &SmallPath::next, "strength"_a, "ratio"_a)
-        .def("advance", &SmallPath::advance, "G"_a.noconvert(), "aim"_a, "reach"_a, "room"_a, "max_steps"_a, "max_sweeps"_a)
+        .def("advance", &SmallPath::advance, "G"_a.noconvert(), "aim"_a, "reach"_a, "room"_a, "max_steps"_a,
+             "max_sweeps"_a)
         .def("certify", &SmallPath::certify, "G"_a.noconvert())
         .def_prop_ro("loss", &SmallPath::loss)
-        .def_prop_ro("w", [](nb::handle self) { auto &p = nb::cast<SmallPath &>(self); return view(self, p.weights(), p.outputs()); })
-        .def_prop_ro("b", [](nb::handle self) { auto &p = nb::cast<SmallPath &>(self); return view(self, p.intercepts(), p.outputs()); })
-        .def_prop_ro("residual", [](nb::handle self) { auto &p = nb::cast<SmallPath &>(self); return view(self, p.residuals(), p.outputs()); });
-    m.def("path", &path_dense<double>, "X"_a.noconvert(), PATH_NAMES);
-    m.def("path", &path_dense<float>, "X"_a.noconvert(), PATH_NAMES);
+        .def_prop_ro("w", &SmallPath::view<&smaller::Path::weights>)
+        .def_prop_ro("b", &SmallPath::view<&smaller::Path::intercepts>)
+        .def_prop_ro("residual", &SmallPath::view<&smaller::Path::residuals>);
     m.def("descend_gram", &descend_gram, "H"_a.noconvert(), "gradient"_a.noconvert(), "slope"_a.noconvert(),
           "ridge"_a.noconvert(), "w"_a.noconvert(), "max_sweeps"_a, "tol"_a);
 }

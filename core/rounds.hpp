@@ -34,28 +34,26 @@ struct Certificate {
 
 // How far a round goes.
 struct Effort {
-    double aim;    // the gap that is wanted in the end
-    double reach;  // zero weights are admitted whose gradient is within this fraction of the slope
+    double aim;         // the gap that is wanted in the end
+    double reach;       // zero weights are admitted whose gradient is within this fraction of the slope
     std::int64_t room;  // for at least so many of them
     std::int64_t max_steps, max_sweeps;
 };
 
 inline double plogp(double p) { return p > 0.0 ? p * std::log(p) : 0.0; }
 
-// One strength after another, each starting from the last; outputs are rows of all arrays.
-template <class Columns>
+// One strength after another, each starting from the last; outputs are rows of all arrays, none of which ever moves in
+// memory. What needs the columns of the design is left to PathOver.
 class Path {
   public:
-    Path(const Columns &X, const Softmax &rows, const double *slope, const double *ridge, std::size_t d, bool intercept,
-         const double *b)
-        : X(X), rows(rows), penalty{slope, ridge, 1.0}, d(d), intercept(intercept), w(rows.q * d), b(b, b + rows.q),
-          eta(rows.q * rows.n), residual(rows.q * rows.n), P(rows.q * rows.n), earlier_w(w), earlier_b(this->b) {
-        evaluate();
-    }
+    Path(const Softmax &rows, const double *slope, const double *ridge, std::size_t d, bool intercept, const double *b)
+        : rows(rows), penalty{slope, ridge, 1.0}, d(d), intercept(intercept), w(rows.q * d), b(b, b + rows.q),
+          eta(rows.q * rows.n), residual(rows.q * rows.n), P(rows.q * rows.n), earlier_w(w), earlier_b(this->b) {}
+    virtual ~Path() = default;
 
-    std::vector<double> &weights() { return w; }
-    std::vector<double> &intercepts() { return b; }
-    std::vector<double> &residuals() { return residual; }
+    const std::vector<double> &weights() const { return w; }
+    const std::vector<double> &intercepts() const { return b; }
+    const std::vector<double> &residuals() const { return residual; }
     double current_loss() const { return loss; }
 
     // Moves on to the next strength, from the last two solutions extrapolated by `ratio` times their difference if
@@ -103,13 +101,10 @@ class Path {
         // No violator was left out: go all the way, to a gap of about violation * |w|_1.
         const double target =
             complete ? 0.5 * effort.aim / std::max(size, 1e-300) : std::numeric_limits<double>::infinity();
-        const NewtonResult end =
-            Newton<Columns>(X, rows, first.data(), column.data(), slope.data(), ridge.data(), intercept)
-                .run(inside.data(), b.data(), eta.data(), residual.data(), damping, target, effort.max_steps,
-                     effort.max_sweeps);
+        const bool slow = newton(slope.data(), ridge.data(), inside.data(), target, effort).slow;
         for (std::size_t i = 0; i < m; ++i) w[chosen[i]] = inside[i];
         evaluate();
-        return !end.slow;
+        return !slow;
     }
 
     // Violation and duality gap where the gradient is G (q, d); see Problem.certify.
@@ -120,8 +115,9 @@ class Path {
             for (std::size_t j = 0; j < d; ++j) {
                 const double weight = w[k * d + j], g = G[k * d + j], slope = penalty.slope_of(j);
                 const double size = std::fabs(g), ridge = penalty.ridge_of(j);
-                violation = std::max(violation, weight == 0.0 ? size - slope
-                                                              : std::fabs(g + ridge * weight + std::copysign(slope, weight)));
+                const double excess = weight == 0.0 ? size - slope
+                                                    : std::fabs(g + ridge * weight + std::copysign(slope, weight));
+                violation = std::max(violation, excess);
                 if (size * scale > slope && ridge == 0.0) scale = slope / size;
                 if (weight != 0.0) cost += penalty.change(j, 0.0, weight);
             }
@@ -137,8 +133,7 @@ class Path {
         return {objective, violation, std::max(gap, 0.0)};
     }
 
-  private:
-    const Columns X;
+  protected:
     const Softmax rows;
     Penalty penalty;
     const std::size_t d;
@@ -148,21 +143,23 @@ class Path {
     std::vector<std::size_t> chosen;          // the working set, as places in w
     std::vector<std::int64_t> first, column;  // the same, as coordinates sorted by output
 
-    // Forms eta = X w + b anew, and all that follows from it.
+    // eta = X w + b, formed anew.
+    virtual void form_eta() = 0;
+    // Newton steps over the working set, whose weights are `inside`.
+    virtual NewtonResult newton(const double *slope, const double *ridge, double *inside, double target,
+                                const Effort &effort) = 0;
+
+    // Forms eta anew, and all that follows from it.
     void evaluate() {
         const std::size_t n = rows.n;
-        for (std::size_t k = 0; k < rows.q; ++k) {
-            std::fill_n(eta.begin() + std::ptrdiff_t(k * n), n, b[k]);
-            for (std::size_t j = 0; j < d; ++j)
-                if (const double weight = w[k * d + j]; weight != 0.0)
-                    X.add(std::int64_t(j), weight, eta.data() + k * n);
-        }
+        form_eta();
         loss = rows.evaluate(eta.data(), P.data());
         for (std::size_t k = 0; k < rows.q; ++k)
             for (std::size_t i = 0; i < n; ++i)
                 residual[k * n + i] = (rows.c ? rows.c[i] : 1.0) * (P[k * n + i] - rows.y[k * n + i]);
     }
 
+  private:
     // Fills the working set: all non-zero weights, and of the zero ones within reach at most as many again, or the
     // room there is. Returns whether it holds all violators.
     bool choose(const double *G, const Effort &effort) {
@@ -230,6 +227,34 @@ class Path {
                     total += excess * excess / (2.0 * ridge);
                 }
         return total;
+    }
+};
+
+template <class Columns>
+class PathOver final : public Path {
+  public:
+    PathOver(const Columns &X, const Softmax &rows, const double *slope, const double *ridge, std::size_t d,
+             bool intercept, const double *b)
+        : Path(rows, slope, ridge, d, intercept, b), X(X) {
+        evaluate();
+    }
+
+  private:
+    const Columns X;
+
+    void form_eta() override {
+        for (std::size_t k = 0; k < rows.q; ++k) {
+            double *out = eta.data() + k * rows.n;
+            std::fill_n(out, rows.n, b[k]);
+            for (std::size_t j = 0; j < d; ++j)
+                if (const double weight = w[k * d + j]; weight != 0.0) X.add(std::int64_t(j), weight, out);
+        }
+    }
+
+    NewtonResult newton(const double *slope, const double *ridge, double *inside, double target,
+                        const Effort &effort) override {
+        return Newton<Columns>(X, rows, first.data(), column.data(), slope, ridge, intercept)
+            .run(inside, b.data(), eta.data(), residual.data(), damping, target, effort.max_steps, effort.max_sweeps);
     }
 };
 

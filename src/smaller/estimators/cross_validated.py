@@ -315,11 +315,17 @@ def _blocks(points: list[PathPoint]) -> Iterator[list[PathPoint]]:
 
 def _outputs(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
     """Return the scores (rows, strengths, classes) whose softmax is the probabilities."""
-    w = np.zeros((points[0].n_columns, len(points), points[0].values.shape[1]))
+    columns = np.unique(np.concatenate([point.columns for point in points]))
+    w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
     for i, point in enumerate(points):
-        w[point.columns, i] = point.values
-    b = np.concatenate([point.b for point in points])
-    w, b = assembly.to_user(w.reshape(len(w), -1), b)
+        w[np.searchsorted(columns, point.columns), i] = point.values
+    w, b = w.reshape(len(columns), -1), np.concatenate([point.b for point in points])
+    if assembly.plain:
+        held_out = held_out.take(columns)
+    else:
+        everywhere = np.zeros((points[0].n_columns, w.shape[1]))
+        everywhere[columns] = w
+        w, b = assembly.to_user(everywhere, b)
     eta = (held_out.forward(w) + b).reshape(held_out.shape[0], len(points), -1)
     if assembly.problem.likelihood.shift_invariant:
         return eta

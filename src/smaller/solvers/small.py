@@ -38,6 +38,8 @@ class Small:
         y = np.ascontiguousarray(problem.y.T)
         arguments = (y, problem.weight, slope, ridge, b, pinned, problem.fit_intercept)
         self._path = core.call("path", problem.design, arguments)
+        # Views of what belongs to the path: every solve changes them.
+        self.w, self.b, self._residual = self._path.w.T, self._path.b[:, 0], self._path.residual.T
         self._G = self._gradient()  # in w (d, q)
 
     @staticmethod
@@ -50,16 +52,6 @@ class Small:
             and isinstance(problem.prior, ElasticNet)
             and len(problem.prior.free(problem.n_columns)) == 0
         )
-
-    @property
-    def w(self) -> Array:
-        """Weights (d, q), which the next solve changes."""
-        return self._path.w.T
-
-    @property
-    def b(self) -> Array:
-        """Intercepts (q,), which the next solve changes."""
-        return self._path.b[:, 0]
 
     @property
     def loss(self) -> float:
@@ -89,5 +81,5 @@ class Small:
         return (certificate, Status.MAX_ITER, max_iter) if max_iter <= _PATIENCE else None
 
     def _gradient(self) -> Array:
-        G = self.problem.design.adjoint(self._path.residual.T)
+        G = self.problem.design.adjoint(self._residual)
         return G if G.flags.f_contiguous else np.asfortranarray(G)
