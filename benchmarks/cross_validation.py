@@ -1,8 +1,8 @@
 """SMLRCV beside cv.glmnet on problem A: ``python -m benchmarks.cross_validation`` (needs R with glmnet).
 
-Both choose among 100 strengths by ten folds on one core; minimum of several runs, CPU seconds. glmnet's default
-threshold leaves less exact solutions than ours, so it is run with smaller ones too; the last column is the worst
-relative suboptimality of glmnet's path on all rows, the same strengths being solved to a gap of 1e-9 for comparison.
+Both choose among 100 strengths by ten folds on one core; minimum of several runs, CPU seconds. Their tolerances do not
+mean the same (ours bounds the duality gap), so both are run with several; beside each stands the worst relative
+suboptimality of the path on all rows, the same strengths being solved to a gap of 1e-9 for comparison.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from benchmarks.compare.problems import make
 from smaller import SMLRCV, smlr_path
 
 FOLDS, RUNS = 10, 7
+TOLERANCES = (1e-6, 1e-4)  # the first is the default, here and below
 THRESHOLDS = (1e-7, 1e-8, 1e-9)
 SCRIPT = """
 suppressPackageStartupMessages(library(glmnet))
@@ -42,13 +43,15 @@ cat(min(seconds))
 def main() -> None:
     warnings.simplefilter("ignore")  # the best strength may lie at the edge of the grid
     X, y = make("A")
-    seconds = []
-    for _ in range(RUNS):
-        before = time.process_time()
-        SMLRCV(cv=FOLDS, eps=0.01).fit(X, y)
-        seconds.append(time.process_time() - before)
     exact = smlr_path(X, y, alphas=100, eps=0.01, tol=1e-9)
-    print(f"SMLRCV, gap 1e-6 at every strength: {min(seconds):.3f} s")
+    for tol in TOLERANCES:
+        seconds = []
+        for _ in range(RUNS):
+            before = time.process_time()
+            model = SMLRCV(cv=FOLDS, eps=0.01, tol=tol).fit(X, y)
+            seconds.append(time.process_time() - before)
+        worst = np.max(model.path_.objectives / exact.objectives - 1.0)
+        print(f"SMLRCV, tol {tol:.0e}: {min(seconds):.3f} s; path to {worst:.0e}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         X.ravel(order="F").tofile(folder / "x")
@@ -62,8 +65,7 @@ def main() -> None:
             eta = X @ W.T + np.fromfile(folder / "a0")
             loss = np.logaddexp(0.0, eta).sum(axis=0) - eta[y == 1].sum(axis=0)
             excess = (loss + exact.alphas * np.abs(W).sum(axis=1)) / exact.objectives - 1.0
-            ratio, worst = spent / min(seconds), excess.max()
-            print(f"cv.glmnet, thresh {threshold:.0e}: {spent:.3f} s, {ratio:.1f} times ours; path to {worst:.0e}")
+            print(f"cv.glmnet, thresh {threshold:.0e}: {spent:.3f} s; path to {excess.max():.0e}")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,12 @@ class Path {
   public:
     Path(const Softmax &rows, const double *slope, const double *ridge, std::size_t d, bool intercept, const double *b)
         : rows(rows), penalty{slope, ridge, 1.0}, d(d), intercept(intercept), w(rows.q * d), b(b, b + rows.q),
-          eta(rows.q * rows.n), residual(rows.q * rows.n), P(rows.q * rows.n), earlier_w(w), earlier_b(this->b) {}
+          eta(rows.q * rows.n), residual(rows.q * rows.n), P(rows.q * rows.n), earlier_b(this->b), inverse(d) {
+        for (std::size_t j = 0; j < d; ++j) {
+            ridged = ridged || ridge[j] > 0.0;
+            inverse[j] = ridge[j] > 0.0 ? 0.0 : 1.0 / slope[j];
+        }
+    }
     virtual ~Path() = default;
 
     const std::vector<double> &weights() const { return w; }
@@ -60,28 +65,33 @@ class Path {
     // that is the better start.
     void next(double strength, double ratio) {
         penalty.strength = strength;
-        const std::vector<double> now_w = w, now_b = b;
+        const Weights now = in_use();
+        const std::vector<double> now_b = b;
         if (ratio != 0.0) {
+            // All that are not zero now move by ratio * (now - then), and so do those that were not zero then.
             double change = 0.0;
-            for (std::size_t k = 0; k < rows.q; ++k) {
-                b[k] += ratio * (b[k] - earlier_b[k]);
-                for (std::size_t j = 0; j < d; ++j) {
-                    double &weight = w[k * d + j];
-                    const double now = weight;
-                    if (now == 0.0 && earlier_w[k * d + j] == 0.0) continue;
-                    weight += ratio * (now - earlier_w[k * d + j]);
-                    change += penalty.change(j, now, weight);
-                }
+            for (const auto &[at, then] : earlier) {
+                if (w[at] == 0.0) support.push_back(at);
+                w[at] -= ratio * then;
             }
+            for (const auto &[at, value] : now) w[at] += ratio * value;
+            for (std::size_t i = 0; i < support.size(); ++i)
+                change += penalty.change(support[i] % d, i < now.size() ? now[i].second : 0.0, w[support[i]]);
+            for (std::size_t k = 0; k < rows.q; ++k) b[k] += ratio * (b[k] - earlier_b[k]);
             const double before = loss;
             evaluate();
             if (!(loss - before + change < 0.0)) {
-                w = now_w;
+                for (const std::size_t at : support) w[at] = 0.0;
+                support.clear();
+                for (const auto &[at, value] : now) {
+                    w[at] = value;
+                    support.push_back(at);
+                }
                 b = now_b;
                 evaluate();
             }
         }
-        earlier_w = now_w;
+        earlier = now;
         earlier_b = now_b;
     }
 
@@ -102,7 +112,11 @@ class Path {
         const double target =
             complete ? 0.5 * effort.aim / std::max(size, 1e-300) : std::numeric_limits<double>::infinity();
         const bool slow = newton(slope.data(), ridge.data(), inside.data(), target, effort).slow;
-        for (std::size_t i = 0; i < m; ++i) w[chosen[i]] = inside[i];
+        support.clear();
+        for (std::size_t i = 0; i < m; ++i) {
+            w[chosen[i]] = inside[i];
+            if (inside[i] != 0.0) support.push_back(chosen[i]);
+        }
         evaluate();
         return !slow;
     }
@@ -110,17 +124,18 @@ class Path {
     // Violation and duality gap where the gradient is G (q, d); see Problem.certify.
     Certificate certify(const double *G) const {
         const std::size_t n = rows.n;
-        double violation = 0.0, scale = 1.0, slack = 0.0, cost = 0.0;
-        for (std::size_t k = 0; k < rows.q; ++k)
-            for (std::size_t j = 0; j < d; ++j) {
-                const double weight = w[k * d + j], g = G[k * d + j], slope = penalty.slope_of(j);
-                const double size = std::fabs(g), ridge = penalty.ridge_of(j);
-                const double excess = weight == 0.0 ? size - slope
-                                                    : std::fabs(g + ridge * weight + std::copysign(slope, weight));
-                violation = std::max(violation, excess);
-                if (size * scale > slope && ridge == 0.0) scale = slope / size;
-                if (weight != 0.0) cost += penalty.change(j, 0.0, weight);
-            }
+        double violation = 0.0, steepest = 0.0, slack = 0.0, cost = 0.0;
+        for (std::size_t k = 0; k < rows.q; ++k) {
+            const Peaks peak = peaks(G + k * d, w.data() + k * d, penalty.slope, inverse.data(), penalty.strength, d);
+            violation = std::max(violation, peak.excess);
+            steepest = std::max(steepest, peak.ratio);
+        }
+        const double scale = steepest > penalty.strength ? penalty.strength / steepest : 1.0;
+        for (const std::size_t at : support) {
+            const double slope = std::copysign(penalty.slope_of(at % d), w[at]);
+            violation = std::max(violation, std::fabs(G[at] + penalty.ridge_of(at % d) * w[at] + slope));
+            cost += penalty.change(at % d, 0.0, w[at]);
+        }
         if (intercept)
             for (std::size_t k = 0; k < rows.q; ++k) {
                 double imbalance = 0.0;
@@ -134,11 +149,18 @@ class Path {
     }
 
   protected:
+    using Weights = std::vector<std::pair<std::size_t, double>>;  // places, and what is there
+
     const Softmax rows;
     Penalty penalty;
     const std::size_t d;
     const bool intercept;
-    std::vector<double> w, b, eta, residual, P, earlier_w, earlier_b;
+    std::vector<double> w, b, eta, residual, P;
+    std::vector<std::size_t> support;  // places in w that are not zero
+    Weights earlier;                   // the solution before the last
+    std::vector<double> earlier_b;
+    std::vector<double> inverse;  // (d) of the slope; zero where a ridge makes every gradient feasible
+    bool ridged = false;
     double loss = 0.0, damping = 0.0;
     std::vector<std::size_t> chosen;          // the working set, as places in w
     std::vector<std::int64_t> first, column;  // the same, as coordinates sorted by output
@@ -160,6 +182,12 @@ class Path {
     }
 
   private:
+    Weights in_use() const {
+        Weights all;
+        for (const std::size_t at : support) all.emplace_back(at, w[at]);
+        return all;
+    }
+
     // Fills the working set: all non-zero weights, and of the zero ones within reach at most as many again, or the
     // room there is. Returns whether it holds all violators.
     bool choose(const double *G, const Effort &effort) {
@@ -220,7 +248,7 @@ class Path {
     // The penalty's conjugate at scale * G.
     double conjugate(const double *G, double scale) const {
         double total = 0.0;
-        for (std::size_t k = 0; k < rows.q; ++k)
+        for (std::size_t k = 0; k < rows.q && ridged; ++k)
             for (std::size_t j = 0; j < d; ++j)
                 if (const double ridge = penalty.ridge_of(j); ridge > 0.0) {
                     const double excess = std::max(scale * std::fabs(G[k * d + j]) - penalty.slope_of(j), 0.0);
@@ -243,12 +271,9 @@ class PathOver final : public Path {
     const Columns X;
 
     void form_eta() override {
-        for (std::size_t k = 0; k < rows.q; ++k) {
-            double *out = eta.data() + k * rows.n;
-            std::fill_n(out, rows.n, b[k]);
-            for (std::size_t j = 0; j < d; ++j)
-                if (const double weight = w[k * d + j]; weight != 0.0) X.add(std::int64_t(j), weight, out);
-        }
+        const std::size_t n = rows.n;
+        for (std::size_t k = 0; k < rows.q; ++k) std::fill_n(eta.data() + k * n, n, b[k]);
+        for (const std::size_t at : support) X.add(std::int64_t(at % d), w[at], eta.data() + at / d * n);
     }
 
     NewtonResult newton(const double *slope, const double *ridge, double *inside, double target,

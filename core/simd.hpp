@@ -91,6 +91,35 @@ SMALLER_PRIMITIVES(float)
 SMALLER_PRIMITIVES(double)
 #undef SMALLER_PRIMITIVES
 
+// The largest |g| - slope among zero weights, and the largest |g| inverse among all; zero if there is none above it.
+struct Peaks {
+    double excess, ratio;
+};
+SMALLER_CLONES inline Peaks peaks(const double *g, const double *w, const double *slope, const double *inverse,
+                                  double strength, std::size_t n) {
+    double excess[LANES] = {0.0}, ratio[LANES] = {0.0};
+    std::size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (std::size_t l = 0; l < LANES; ++l) {
+            const double size = g[i + l] < 0.0 ? -g[i + l] : g[i + l];
+            const double over = w[i + l] == 0.0 ? size - strength * slope[i + l] : 0.0, part = size * inverse[i + l];
+            excess[l] = over > excess[l] ? over : excess[l];
+            ratio[l] = part > ratio[l] ? part : ratio[l];
+        }
+    Peaks peak{0.0, 0.0};
+    for (; i < n; ++i) {
+        const double size = g[i] < 0.0 ? -g[i] : g[i];
+        const double over = w[i] == 0.0 ? size - strength * slope[i] : 0.0, part = size * inverse[i];
+        peak.excess = over > peak.excess ? over : peak.excess;
+        peak.ratio = part > peak.ratio ? part : peak.ratio;
+    }
+    for (std::size_t l = 0; l < LANES; ++l) {
+        peak.excess = excess[l] > peak.excess ? excess[l] : peak.excess;
+        peak.ratio = ratio[l] > peak.ratio ? ratio[l] : peak.ratio;
+    }
+    return peak;
+}
+
 // The curvature h = d - u^2 of one output and the residual r = d delta - u s of the model; returns their sums.
 struct Sums {
     double r, h;
