@@ -12,6 +12,7 @@ from .run import CACHE, ROOT, Task, comparable, problem_file
 
 PAGE, IMAGES = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "img"
 NAME = re.compile(r"(?P<problem>.+)-(?P<kind>fit|path)-(?P<fraction>[^-]+)-(?P<library>.+)-(?P<threads>\d)\.json")
+NOTABLE = 0.01  # seconds: a task on which our solver takes less has no panel of its own
 LEVELS = (1e-6, 1e-4)
 INTRODUCTION = """# Benchmarks
 
@@ -115,15 +116,21 @@ def table(group: dict[Task, dict[str, dict]], level: float, threads: int, ours: 
     return ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *rows, ""] if rows else []
 
 
+def is_notable(records: dict[str, dict]) -> bool:
+    ours = records.get("smaller", {"rungs": []})["rungs"]
+    return any(rung["cpu"] >= NOTABLE for rung in ours)
+
+
 def plot(group: dict[Task, dict[str, dict]], file: Path, threads: int) -> None:
-    """Suboptimality against time, one panel per task, for the libraries that solve our problem."""
+    """Suboptimality against time, one panel per task of some size, for the libraries that solve our problem."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
     from matplotlib.ticker import NullFormatter
 
-    tasks = sorted(group, key=lambda t: (len(t.problem) > 1, t.problem, -t.fraction))
+    tasks = [task for task in group if is_notable(group[task])] or list(group)
+    tasks.sort(key=lambda t: (len(t.problem) > 1, t.problem, -t.fraction))
     columns = min(3, len(tasks))
     figure, axes = plt.subplots(-(-len(tasks) // columns), columns, squeeze=False, layout="constrained")
     figure.set_size_inches(4 * columns, 3 * len(axes) + 0.5)
