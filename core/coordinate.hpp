@@ -392,4 +392,12 @@ inline std::int64_t descend_gram(const double *H, std::size_t m, double *gradien
     return sweep;
 }
 
+// H += a a' / alpha - b b' / beta, in one pass.
+inline void correct(double *H, std::size_t m, const double *a, double alpha, const double *b, double beta) {
+    for (std::size_t i = 0; i < m; ++i) {
+        axpy(a, a[i] / alpha, H + i * m, m);
+        axpy(b, -b[i] / beta, H + i * m, m);
+    }
+}
+
 }  // namespace smaller

@@ -255,6 +255,13 @@ Index descend_gram(Matrix<const double> H, Vector<double> gradient, Vector<const
     return smaller::descend_gram(H.data(), m, gradient.data(), slope.data(), ridge.data(), w.data(), max_sweeps, tol);
 }
 
+void correct(Matrix<double> H, Vector<const double> a, double alpha, Vector<const double> b, double beta) {
+    const std::size_t m = H.shape(0);
+    require(H.shape(1) == m && a.shape(0) == m && b.shape(0) == m, "H must be (m, m), a and b must have length m");
+    nb::gil_scoped_release release;
+    smaller::correct(H.data(), m, a.data(), alpha, b.data(), beta);
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -288,4 +295,5 @@ NB_MODULE(_core, m) {
         .def_prop_ro("residual", &SmallPath::view<&smaller::Path::residuals>);
     m.def("descend_gram", &descend_gram, "H"_a.noconvert(), "gradient"_a.noconvert(), "slope"_a.noconvert(),
           "ridge"_a.noconvert(), "w"_a.noconvert(), "max_sweeps"_a, "tol"_a);
+    m.def("correct", &correct, "H"_a.noconvert(), "a"_a.noconvert(), "alpha"_a, "b"_a.noconvert(), "beta"_a);
 }

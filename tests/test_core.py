@@ -308,6 +308,17 @@ def test_nothing_to_do(storage: str) -> None:
     assert not run.delta.any()
 
 
+def test_correct_is_two_rank_one_updates() -> None:
+    rng = np.random.default_rng(0)
+    H, a, b = rng.standard_normal((7, 7)), rng.standard_normal(7), rng.standard_normal(7)
+    expected = H + np.outer(a, a) / 3.0 - np.outer(b, b) / 0.5
+    _core.correct(H, a, 3.0, b, 0.5)
+    np.testing.assert_allclose(H, expected, rtol=1e-14, atol=1e-14)
+    for arguments in ((H[:, :6].copy(), a, b), (H, a[:6], b), (H, a, b[:6])):
+        with pytest.raises(ValueError, match="H must be"):
+            _core.correct(arguments[0], arguments[1], 1.0, arguments[2], 1.0)
+
+
 # --- the whole Newton iteration, for softmax ---
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from smaller.arrays import Array
 from smaller.designs import Coordinates, Csc, Dense, Design
@@ -373,10 +372,11 @@ def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: 
         inner[np.diag_indices_from(inner)] += ridge[support] + 1e-12 * inner.diagonal().max()
         sign = np.sign(w[support])
         try:
-            factor = linalg.cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
+            # NumPy's routines throughout: SciPy brings its own BLAS, and two pools of threads fight for the cores.
+            np.linalg.cholesky(inner)  # or there is no minimum
+            step = np.linalg.solve(inner, -(gradient[support] + ridge[support] * w[support] + slope[support] * sign))
+        except np.linalg.LinAlgError:
             return
-        step = linalg.cho_solve(factor, -(gradient[support] + ridge[support] * w[support] + slope[support] * sign))
         crosses = (w[support] + step) * sign < 0
         t = np.min(-w[support][crosses] / step[crosses]) if crosses.any() else 1.0
         if not 0.0 <= t <= 1.0:

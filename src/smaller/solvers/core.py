@@ -10,13 +10,13 @@ from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Problem
 
-__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "descend_gram", "is_small"]
+__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "is_small"]
 
 NEWTON_STEPS = 10  # between two certificates
 MOST_SWEEPS = 100  # over the columns, in one model
 _SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
 
-descend_gram = _core.descend_gram
+correct, descend_gram = _core.correct, _core.descend_gram
 
 
 def is_small(problem: Problem) -> bool:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas
 
 from smaller.arrays import Array, solve_symmetric
 from smaller.designs import Coordinates, Csc, Design
 from smaller.problem import Point, Problem
+from smaller.solvers import core
 
 __all__ = ["Reduced", "Snapshot", "gram_price"]
 
@@ -49,8 +49,7 @@ class Reduced:
         along = self.H @ step
         expected, found = float(step @ along), float(step @ change)
         if found > 1e-8 * expected > 0.0:
-            blas.dger(1.0 / found, change, change, a=self.H.T, overwrite_a=True)
-            blas.dger(-1.0 / expected, along, along, a=self.H.T, overwrite_a=True)
+            core.correct(self.H, change, found, along, expected)
 
 
 class Snapshot:
