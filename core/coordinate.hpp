@@ -187,25 +187,16 @@ class Descent {
     std::size_t support = 0;             // nonzeros while the history was written
     std::vector<double> next, move;      // the extrapolated state; see accelerate
 
-    void load_curvature(std::size_t k) {
-        const double *d = model.d + k * model.n;
-        const double *u = model.u ? model.u + k * model.n : nullptr;
-        if (u)
-            for (std::size_t i = 0; i < model.n; ++i) h[i] = d[i] - u[i] * u[i];
-        else
-            std::copy(d, d + model.n, h.begin());
-    }
-
-    double total_curvature() const {
-        double total = 0.0;
-        for (double value : h) total += value;
-        return total;
+    // Fills h and r for an output; returns their sums.
+    Sums open_output(std::size_t k) {
+        const std::size_t n = model.n;
+        const double *u = model.u ? model.u + k * n : nullptr;
+        return smaller::open_output(model.d + k * n, u, model.s, model.delta + k * n, h.data(), r.data(), n);
     }
 
     void fill_curvatures(std::size_t k) {
         if (c.first[k] == c.first[k + 1]) return;
-        load_curvature(k);
-        const double total = model.gb ? total_curvature() : 0.0;
+        const double curvature = open_output(k).h, total = model.gb ? curvature : 0.0;
         for (std::int64_t m = c.first[k]; m < c.first[k + 1]; ++m) {
             const Moments raw = X.moments(c.column[m], h.data(), 0.0, total);
             c.mean[m] = total > 0.0 ? raw.linear / total : 0.0;
@@ -219,10 +210,9 @@ class Descent {
 
     double visit_output(std::size_t k, Progress &p, double budget) {
         const std::size_t n = model.n;
-        const double *d = model.d + k * n;
         const double *u = model.u ? model.u + k * n : nullptr;
         double *delta = model.delta + k * n;
-        const Sums sums = open_output(d, u, model.s, delta, h.data(), r.data(), n);
+        const Sums sums = open_output(k);
         const double total = sums.h;
         std::fill(z.begin(), z.end(), 0.0);
         double shift = 0.0;  // of the intercept; r stands for r + shift h

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from smaller.arrays import Array, array_namespace, is_numpy_array
 
-__all__ = ["BLOCK_BYTES", "Coordinates", "Csc", "Dense", "Design", "KernelBlocks", "as_design", "take_rows"]
+__all__ = ["BLOCK_BYTES", "Coordinates", "Csc", "Dense", "Design", "KernelBlocks", "as_design", "blocks", "take_rows"]
 
 BLOCK_BYTES = 1 << 24  # size of temporary blocks: large enough for BLAS, small enough for the memory
 _CACHE_BYTES = 3 << 19  # of a block that is used several times in a row
@@ -77,7 +77,8 @@ def take_rows(X: Any, index: Array) -> Any:
     return X[index]
 
 
-def _blocks(count: int, bytes_each: int) -> Iterator[slice]:
+def blocks(count: int, bytes_each: int) -> Iterator[slice]:
+    """Split ``count`` things of ``bytes_each`` into runs that fit into a temporary block."""
     step = max(1, BLOCK_BYTES // max(bytes_each, 1))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
@@ -110,7 +111,7 @@ def _gram(
     near = _ByOutput(left, q)
     far = near if right is None else _ByOutput(right, q)
     H = np.zeros((len(near.columns), len(far.columns)))
-    for rows in _blocks(n, 8 * sum(H.shape)):
+    for rows in blocks(n, 8 * sum(H.shape)):
         A = columns_of(rows, near.columns)
         B = A if right is None else columns_of(rows, far.columns)
         for k, (mine, theirs) in enumerate(zip(near.spans, far.spans, strict=True)):
@@ -152,7 +153,7 @@ class Dense:
         if 2 * len(used) >= d and not self._narrow:  # a copy of the columns in use would cost more than the zeros
             return (w.T @ self.X.T).T  # column-major, as every pass over eta wants it
         total: Any = 0.0
-        for block in _blocks(len(used), 8 * n):
+        for block in blocks(len(used), 8 * n):
             columns = self.X[:, used[block]].astype(np.float64, order="F", copy=False)
             total = total + w[used[block]].T @ columns.T
         return total.T
@@ -164,7 +165,7 @@ class Dense:
         if not self._narrow:
             return (R.T @ self.X).T  # BLAS likes the short side first
         n, d = self.shape
-        return np.concatenate([self.X[:, block].astype(np.float64).T @ R for block in _blocks(d, 8 * n)])
+        return np.concatenate([self.X[:, block].astype(np.float64).T @ R for block in blocks(d, 8 * n)])
 
     def parts(self, q: int) -> Iterator[tuple[slice, Dense]]:
         n, d = self.shape
@@ -186,7 +187,7 @@ class Dense:
     def leverage(self) -> Array:
         n, d = self.shape
         total = np.zeros(n)
-        for block in _blocks(d, 8 * n):
+        for block in blocks(d, 8 * n):
             square = self.X[:, block].astype(np.float64)
             square -= square.mean(axis=0)
             square *= square
@@ -199,7 +200,7 @@ class Dense:
             xp = array_namespace(self.X)
             return xp.matmul(xp.matrix_transpose(self.X**2), h)
         n, d = self.shape
-        return np.concatenate([(self.X[:, block].astype(np.float64) ** 2).T @ h for block in _blocks(d, 8 * n)])
+        return np.concatenate([(self.X[:, block].astype(np.float64) ** 2).T @ h for block in blocks(d, 8 * n)])
 
     def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
         n, d = self.shape
@@ -290,7 +291,7 @@ class KernelBlocks:
 
     def _each(self) -> Iterator[tuple[slice, Dense]]:
         index = np.arange(self.shape[1])
-        for block in _blocks(self.shape[1], 8 * self.shape[0]):
+        for block in blocks(self.shape[1], 8 * self.shape[0]):
             yield block, Dense(self.columns(index[block]))
 
     def forward(self, w: Array) -> Array:

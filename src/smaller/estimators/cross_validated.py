@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import logsumexp
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from smaller.arrays import Array
+from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
-from smaller.designs import BLOCK_BYTES, Design, take_rows
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.designs import Design, blocks, take_rows
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
 from smaller.estimators.smlr import SMLR, Assembly
@@ -291,9 +289,10 @@ def _score_fold(
     assembly = model._assemble(part, basis, centers, 1.0)
     points = trace_path(assembly.problem, alphas, **options)
     held_out = basis.expand(X[np.ix_(test, train)] if pairwise else take_rows(X, test))
-    eta = np.concatenate([_outputs(assembly, held_out, block) for block in _blocks(points)], axis=1)
-    log_proba = np.full((*eta.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
-    log_proba[:, :, present] = eta - logsumexp(eta, axis=2, keepdims=True)
+    parts = blocks(len(points), 8 * points[0].n_columns * points[0].values.shape[1])
+    known = np.concatenate([_log_probabilities(assembly, held_out, points[part]) for part in parts], axis=1)
+    log_proba = np.full((*known.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
+    log_proba[:, :, present] = known
     test_weight = None if scoring_weight is None else scoring_weight[test]
     codes = data.codes[test]
     if scoring == "neg_log_loss":
@@ -306,15 +305,8 @@ def _score_fold(
     return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
 
 
-def _blocks(points: list[PathPoint]) -> Iterator[list[PathPoint]]:
-    """Split a path where its weights together would fill too much memory."""
-    step = max(1, BLOCK_BYTES // (8 * points[0].n_columns * points[0].values.shape[1]))
-    for start in range(0, len(points), step):
-        yield points[start : start + step]
-
-
-def _outputs(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
-    """Return the scores (rows, strengths, classes) whose softmax is the probabilities."""
+def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
+    """Return them for (rows, strengths, classes), by one product with the design."""
     columns = np.unique(np.concatenate([point.columns for point in points]))
     w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
     for i, point in enumerate(points):
@@ -326,11 +318,11 @@ def _outputs(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> A
         everywhere = np.zeros((points[0].n_columns, w.shape[1]))
         everywhere[columns] = w
         w, b = assembly.to_user(everywhere, b)
-    eta = (held_out.forward(w) + b).reshape(held_out.shape[0], len(points), -1)
-    if assembly.problem.likelihood.shift_invariant:
-        return eta
-    pinned = np.zeros((*eta.shape[:2], 1))
-    return np.concatenate([pinned, eta] if eta.shape[2] == 1 else [eta, pinned], axis=2)
+    likelihood = assembly.problem.likelihood
+    eta = all_outputs((held_out.forward(w) + b).reshape(-1, likelihood.n_outputs), likelihood)
+    scores = class_scores(eta[:, 0] if eta.shape[1] == 1 else eta, likelihood)
+    log_proba = scores - log_partition(scores, pinned=False)[0][:, None]
+    return log_proba.reshape(held_out.shape[0], len(points), -1)
 
 
 class _Fixed(KernelOrLinearClassifier):

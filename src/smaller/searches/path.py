@@ -135,10 +135,9 @@ class _Walk:
         whole = part = self._problem.with_prior(self._prior.times(alpha))
         G = self._G
         if self._partial:
-            if self._G is None:
-                self._G = self._problem.gradient(self._last)
-            part = self._admit(whole, np.abs(self._G).max(axis=1) > (1.0 - reach) * self._slope(alpha))
-            G = None if G is None else self._G[self._columns]
+            steepest = self._look() if self._G is None else self._steepest
+            part = self._admit(whole, steepest > (1.0 - reach) * self._slope(alpha))
+            G = None if G is None else G[self._columns]
         start = replace(self._last, penalty=part.prior.penalty(self._last.w))
         if isinstance(self._stepper, Coordinate):
             self._stepper.lookahead = reach
@@ -148,12 +147,12 @@ class _Walk:
         self._earlier, self._last, self._G = self._last, run.point, run.G
         n_iter = run.n_iter
         while self._partial:
-            self._G = self._problem.design.adjoint(self._last.residual)
-            missed = np.abs(self._G).max(axis=1) > self._slope(alpha)
+            missed = self._look() > self._slope(alpha)
             missed[self._columns] = False
             if not missed.any():
                 break
             part = self._admit(whole, missed)
+            assert self._G is not None
             G = self._G[self._columns]
             if run.status is not Status.CONVERGED:
                 run = replace(run, point=self._last, certificate=part.certify(self._last, G))
@@ -165,6 +164,12 @@ class _Walk:
             self._last = run.point
             n_iter += run.n_iter
         return self._keep(alpha, replace(run, n_iter=n_iter).solution(part, self._name, self._scale))
+
+    def _look(self) -> Array:
+        """Compute the gradient over all columns; returns its largest entry in each."""
+        self._G = self._problem.design.adjoint(self._last.residual)
+        self._steepest = np.abs(self._G).max(axis=1)
+        return self._steepest
 
     def _slope(self, alpha: float) -> Array:
         return np.reshape(alpha * self._prior.slope, -1)

@@ -30,7 +30,6 @@ from smaller.solvers.hessian import Reduced, Snapshot, gram_price
 __all__ = ["Coordinate", "head_start"]
 
 _BUDGET = 1e8  # element visits before control returns to Python, some tens of milliseconds
-_SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to the first working set: half the rows, within these
 _TALL, _ROUGH = 20_000, 1e-2  # rows from which on a sample is solved first, and its tolerance
 _OUTSIDE = 3.0  # times the violation in the working set: enough to choose a new one
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
@@ -157,7 +156,7 @@ class Coordinate:
             return local.solve_gram(point, self._hessian, g, max(0.03 * violation, 0.3 * target))
         # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
         sweeps = int(min(max(price, _CHEAP), core.MOST_SWEEPS))
-        model, done = local.solve_columns(point, g, max(0.1 * violation, 1.0 * target), sweeps, self._damping)
+        model, done = local.solve_columns(point, g, max(0.1 * violation, target), sweeps, self._damping)
         if not done and price <= _LARGEST_PRICE:
             self._hessian = Snapshot(problem, point, len(g), self._damping)
         return model
@@ -216,9 +215,7 @@ def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple
     active[problem.prior.free(problem.n_columns)] = True
     excess = np.abs(G + ridge * point.w) - slope
     chosen = ((excess > -lookahead * slope) | active).ravel()
-    room = max(_SMALLEST_START, int(np.count_nonzero(active)))
-    if lookahead == 0.0:
-        room = max(room, min(problem.design.shape[0] // 2, _LARGEST_START))
+    room = max(core.room(problem, lookahead), int(np.count_nonzero(active)))
     candidates = np.flatnonzero(chosen & ~active.ravel())
     complete = True
     if len(candidates) > room:

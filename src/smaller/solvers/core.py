@@ -10,10 +10,11 @@ from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Problem
 
-__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "is_small"]
+__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "is_small", "room"]
 
 NEWTON_STEPS = 10  # between two certificates
 MOST_SWEEPS = 100  # over the columns, in one model
+_SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to a working set: half the rows, within these
 _SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
 
 correct, descend_gram = _core.correct, _core.descend_gram
@@ -22,6 +23,11 @@ correct, descend_gram = _core.correct, _core.descend_gram
 def is_small(problem: Problem) -> bool:
     """Whether whole Newton iterations are left to the core, which knows the softmax only."""
     return isinstance(problem.likelihood, Multinomial) and problem.y.size <= _SMALL
+
+
+def room(problem: Problem, reach: float) -> int:
+    """Return for how many zero weights a working set has room; few where the strong rule says which will be needed."""
+    return _SMALLEST_START if reach > 0.0 else max(_SMALLEST_START, min(problem.y.shape[0] // 2, _LARGEST_START))
 
 
 def call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:

@@ -17,7 +17,6 @@ from smaller.solvers.driver import Progress
 
 __all__ = ["Small"]
 
-_ROOM, _LARGEST_START = 64, 512  # coordinates admitted at least; to the first working set half the rows, up to this
 _PATIENCE = 20  # rounds at one strength
 
 
@@ -67,7 +66,7 @@ class Small:
         """
         self._path.next(alpha, ratio)
         for iteration in range(1, min(max_iter, _PATIENCE) + 1):
-            room = _ROOM if reach > 0.0 else max(_ROOM, min(self.problem.y.shape[0] // 2, _LARGEST_START))
+            room = core.room(self.problem, reach)
             if not self._path.advance(self._G.T, aim, reach, room, core.NEWTON_STEPS, core.MOST_SWEEPS):
                 return None
             self._G = self._gradient()
