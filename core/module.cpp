@@ -10,7 +10,9 @@
 
 #include "coordinate.hpp"
 #include "newton.hpp"
+#include "pass.hpp"
 #include "rounds.hpp"
+#include "softmax.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -143,7 +145,7 @@ nb::tuple newton(const Columns &columns, std::size_t n_columns, NEWTON_PARAMETER
     for (const Matrix<double> *matrix : {&eta, &residual})
         require(matrix->shape(0) == q && matrix->shape(1) == n, "eta and residual must be (q, n)");
     require(b.shape(0) == q && (!weight || weight->shape(0) == n), "b must have length q, weight length n");
-    const smaller::Softmax rows{y.data(), weight ? weight->data() : nullptr, n, q, pinned};
+    const smaller::Softmax rows{{y.data(), n}, weight ? weight->data() : nullptr, n, q, pinned};
     smaller::NewtonResult result;
     {
         nb::gil_scoped_release release;
@@ -182,7 +184,7 @@ class SmallPath {
         require(n == columns.rows && data.slope.shape(0) == d, "y and slope must fit the design");
         require(!data.weight || data.weight->shape(0) == n, "weight must have length n");
         require(data.ridge.shape(0) == d && data.b.shape(0) == q, "ridge must have length d, b length q");
-        const smaller::Softmax rows{data.y.data(), data.weight ? data.weight->data() : nullptr, n, q, data.pinned};
+        const smaller::Softmax rows{{data.y.data(), n}, data.weight ? data.weight->data() : nullptr, n, q, data.pinned};
         path = std::make_unique<smaller::PathOver<Columns>>(columns, rows, data.slope.data(), data.ridge.data(), d,
                                                             data.intercept, data.b.data());
     }
@@ -262,10 +264,48 @@ void correct(Matrix<double> H, Vector<const double> a, double alpha, Vector<cons
     smaller::correct(H.data(), m, a.data(), alpha, b.data(), beta);
 }
 
+template <class T>
+smaller::Outputs<T> outputs(const Strided<T> &a, std::size_t n, std::size_t q) {
+    require(a.shape(0) == n && a.shape(1) == q, "eta, y and residual must be (n, q)");
+    require(n <= 1 || a.stride(0) == 1, "eta, y and residual must be stored column by column");
+    return {a.data(), std::size_t(a.stride(1))};
+}
+
+template <class T>
+double pass(Strided<const T> X, std::optional<Matrix<const double>> change, Strided<double> eta, Strided<const double> y,
+            std::optional<Vector<const double>> weight, Strided<double> residual, Matrix<double> G, bool pinned,
+            Index threads) {
+    const std::size_t n = X.shape(0), d = X.shape(1), q = eta.shape(1);
+    require(n <= 1 || X.stride(0) == 1, "X must be stored column by column");
+    require(q > 0 && threads > 0, "outputs and threads must be at least one");
+    require(!weight || weight->shape(0) == n, "weight must have length n");
+    require(G.shape(0) == d && G.shape(1) == q, "G must be (d, q)");
+    require(!change || (change->shape(0) == d && change->shape(1) == q), "change must be (d, q)");
+    const smaller::Softmax rows{outputs(y, n, q), weight ? weight->data() : nullptr, n, q, pinned};
+    const auto moved = outputs(eta, n, q), out = outputs(residual, n, q);
+    const smaller::Dense<T> columns{X.data(), X.stride(1), n};
+    nb::gil_scoped_release release;
+    return smaller::pass(columns, d, rows, change ? change->data() : nullptr, moved, out, G.data(),
+                         std::size_t(threads));
+}
+
+double softmax(Strided<const double> eta, Strided<const double> y, std::optional<Vector<const double>> weight,
+               Strided<double> residual, bool pinned) {
+    const std::size_t n = eta.shape(0), q = eta.shape(1);
+    require(q > 0 && (!weight || weight->shape(0) == n), "weight must have length n");
+    const smaller::Softmax rows{outputs(y, n, q), weight ? weight->data() : nullptr, n, q, pinned};
+    const auto in = outputs(eta, n, q);
+    const auto out = outputs(residual, n, q);
+    nb::gil_scoped_release release;
+    const double loss = rows.evaluate(in, out);
+    rows.differentiate({out.data, out.stride}, out);
+    return loss;
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "Coordinate descent on quadratic models; see core/coordinate.hpp.";
+    m.doc() = "Coordinate descent on quadratic models, and the softmax; see core/coordinate.hpp and core/softmax.hpp.";
     m.def("descend", &descend_dense<double>, "X"_a.noconvert(), QUADRATIC_NAMES);
     m.def("descend", &descend_dense<float>, "X"_a.noconvert(), QUADRATIC_NAMES);
     m.def("newton", &newton_dense<double>, "X"_a.noconvert(), NEWTON_NAMES);
@@ -293,6 +333,13 @@ NB_MODULE(_core, m) {
         .def_prop_ro("w", &SmallPath::view<&smaller::Path::weights>)
         .def_prop_ro("b", &SmallPath::view<&smaller::Path::intercepts>)
         .def_prop_ro("residual", &SmallPath::view<&smaller::Path::residuals>);
+#define PASS_NAMES                                                                                              \
+    "X"_a.noconvert(), "change"_a.noconvert().none(), "eta"_a.noconvert(), "y"_a.noconvert(),                   \
+        "weight"_a.noconvert().none(), "residual"_a.noconvert(), "G"_a.noconvert(), "pinned"_a, "threads"_a
+    m.def("pass_over", &pass<double>, PASS_NAMES);
+    m.def("pass_over", &pass<float>, PASS_NAMES);
+    m.def("softmax", &softmax, "eta"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
+          "residual"_a.noconvert(), "pinned"_a);
     m.def("descend_gram", &descend_gram, "H"_a.noconvert(), "gradient"_a.noconvert(), "slope"_a.noconvert(),
           "ridge"_a.noconvert(), "w"_a.noconvert(), "max_sweeps"_a, "tol"_a);
     m.def("correct", &correct, "H"_a.noconvert(), "a"_a.noconvert(), "alpha"_a, "b"_a.noconvert(), "beta"_a);

@@ -10,34 +10,9 @@
 #include <vector>
 
 #include "coordinate.hpp"
+#include "softmax.hpp"
 
 namespace smaller {
-
-// Softmax rows; `pinned` adds an output that is always zero (two classes, reference coding).
-struct Softmax {
-    const double *y;  // (q, n) targets
-    const double *c;  // (n) weights, or null for ones
-    std::size_t n, q;
-    bool pinned;
-
-    // Returns the loss at eta (q, n) and fills the probabilities P (q, n).
-    double evaluate(const double *eta, double *P) const {
-        double loss = 0.0;
-        for (std::size_t i = 0; i < n; ++i) {
-            double largest = pinned ? 0.0 : eta[i];
-            for (std::size_t k = 0; k < q; ++k) largest = std::max(largest, eta[k * n + i]);
-            double total = pinned ? std::exp(-largest) : 0.0, along = 0.0;
-            for (std::size_t k = 0; k < q; ++k) {
-                P[k * n + i] = std::exp(eta[k * n + i] - largest);
-                total += P[k * n + i];
-                along += y[k * n + i] * eta[k * n + i];
-            }
-            for (std::size_t k = 0; k < q; ++k) P[k * n + i] /= total;
-            loss += (c ? c[i] : 1.0) * (largest + std::log(total) - along);
-        }
-        return loss;
-    }
-};
 
 struct NewtonResult {
     double violation;
@@ -60,7 +35,7 @@ class Newton {
     // residual (q, n), damping.
     NewtonResult run(double *w, double *b, double *eta, double *residual, double &damping, double target,
                      std::int64_t max_steps, std::int64_t max_sweeps) {
-        double loss = rows.evaluate(eta, P.data());
+        double loss = rows.evaluate({eta, rows.n}, {P.data(), rows.n});
         differentiate(residual, damping);
         double violation = worst(w);
         target = std::min(target, 0.1 * violation);
@@ -92,12 +67,12 @@ class Newton {
     // Residual, curvature and gradients from the probabilities.
     void differentiate(double *residual, double damping) {
         const std::size_t n = rows.n;
+        rows.differentiate({P.data(), n}, {residual, n});
         for (std::size_t k = 0; k < rows.q; ++k) {
             double total = 0.0;
             for (std::size_t i = 0; i < n; ++i) {
                 const std::size_t ki = k * n + i;
                 const double c = rows.c ? rows.c[i] : 1.0, p = P[ki];
-                residual[ki] = c * (p - rows.y[ki]);
                 total += residual[ki];
                 d[ki] = c * ((rows.q > 1 ? p : p * (1.0 - p)) + damping);
                 if (rows.q > 1) u[ki] = rows.c ? std::sqrt(c) * p : p;
@@ -146,7 +121,7 @@ class Newton {
         double t = 1.0;
         for (int halvings = 0; halvings < 40; ++halvings, t /= 2.0) {
             for (std::size_t i = 0; i < trial.size(); ++i) trial[i] = eta[i] + t * delta[i];
-            const double trial_loss = rows.evaluate(trial.data(), next.data());
+            const double trial_loss = rows.evaluate({trial.data(), rows.n}, {next.data(), rows.n});
             if (unresolved || (trial_loss - loss) + penalty_change(w, t) <= 1e-4 * t * promised) {
                 loss = trial_loss;
                 std::swap(P, next);

@@ -173,12 +173,9 @@ class Path {
 
     // Forms eta anew, and all that follows from it.
     void evaluate() {
-        const std::size_t n = rows.n;
         form_eta();
-        loss = rows.evaluate(eta.data(), P.data());
-        for (std::size_t k = 0; k < rows.q; ++k)
-            for (std::size_t i = 0; i < n; ++i)
-                residual[k * n + i] = (rows.c ? rows.c[i] : 1.0) * (P[k * n + i] - rows.y[k * n + i]);
+        loss = rows.evaluate({eta.data(), rows.n}, {P.data(), rows.n});
+        rows.differentiate({P.data(), rows.n}, {residual.data(), rows.n});
     }
 
   private:
@@ -236,7 +233,7 @@ class Path {
             if (c == 0.0) continue;
             double rest = 1.0, sum = 0.0;
             for (std::size_t k = 0; k < rows.q; ++k) {
-                const double p = scale * residual[k * n + i] / c + rows.y[k * n + i];
+                const double p = scale * residual[k * n + i] / c + rows.y[k][i];
                 sum += plogp(p);
                 rest -= p;
             }

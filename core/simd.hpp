@@ -14,13 +14,51 @@
 
 #ifdef __GNUC__
 #define SMALLER_PREFETCH(address) __builtin_prefetch(address)
+#define SMALLER_INLINED __attribute__((always_inline))
+#define SMALLER_INLINE inline SMALLER_INLINED  // into every clone of its callers
 #else
 #define SMALLER_PREFETCH(address)
+#define SMALLER_INLINED
+#define SMALLER_INLINE inline
 #endif
 
 namespace smaller {
 
 constexpr std::size_t LANES = 32, SHORT = 8;
+
+// Four numbers for an inner loop that must keep its sums in registers.
+#ifdef __GNUC__
+typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
+typedef float FourFloats __attribute__((vector_size(16), aligned(4), may_alias));
+SMALLER_INLINE Four four(const double *x) { return *reinterpret_cast<const Four *>(x); }
+SMALLER_INLINE Four four(const float *x) {
+    return __builtin_convertvector(*reinterpret_cast<const FourFloats *>(x), Four);
+}
+SMALLER_INLINE void put(const Four &v, double *x) { *reinterpret_cast<Four *>(x) = v; }
+#else
+struct Four {
+    double lane[4];
+    double &operator[](std::size_t l) { return lane[l]; }
+    double operator[](std::size_t l) const { return lane[l]; }
+    Four &operator+=(const Four &b) {
+        for (std::size_t l = 0; l < 4; ++l) lane[l] += b.lane[l];
+        return *this;
+    }
+    friend Four operator*(Four a, const Four &b) {
+        for (std::size_t l = 0; l < 4; ++l) a.lane[l] *= b.lane[l];
+        return a;
+    }
+    friend Four operator*(const Four &a, double b) { return a * Four{{b, b, b, b}}; }
+};
+template <class T>
+inline Four four(const T *x) {
+    return {{double(x[0]), double(x[1]), double(x[2]), double(x[3])}};
+}
+inline void put(const Four &v, double *x) {
+    for (std::size_t l = 0; l < 4; ++l) x[l] = v.lane[l];
+}
+#endif
+SMALLER_INLINE double total(const Four &v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
 struct Moments {
     double square;  // sum h (x - center)^2

@@ -319,6 +319,127 @@ def test_correct_is_two_rank_one_updates() -> None:
             _core.correct(arguments[0], arguments[1], 1.0, arguments[2], 1.0)
 
 
+# --- the softmax, alone and in a pass over dense columns ---
+
+
+def reference_softmax(eta: Array, y: Array, weight: Array | None, pinned: bool) -> tuple[float, Array]:
+    """Loss and residual in extended precision."""
+    wide = np.asarray(eta, dtype=np.longdouble)
+    padded = np.hstack([wide, np.zeros((len(wide), 1))]) if pinned else wide
+    shifted = padded - padded.max(axis=1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    targets = np.hstack([y, 1.0 - y.sum(axis=1, keepdims=True)]) if pinned else y
+    c = np.ones(len(y)) if weight is None else weight
+    loss = -(c[:, None] * targets * log_p).sum()
+    return float(loss), np.asarray(c[:, None] * (np.exp(log_p) - targets), dtype=float)[:, : y.shape[1]]
+
+
+def rows_of_softmax(seed: int, n: int, q: int, pinned: bool) -> tuple[Array, Array, Array]:
+    """Random eta, one-hot targets (column by column) and weights."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, q + pinned, n)
+    y = np.asfortranarray((labels[:, None] == np.arange(q)).astype(float))
+    return np.asfortranarray(3.0 * rng.standard_normal((n, q))), y, rng.random(n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize(("n", "q"), [(1, 1), (7, 2), (255, 3), (256, 5), (600, 9)])
+def test_softmax_is_exact(n: int, q: int, pinned: bool, weighted: bool) -> None:
+    eta, y, weight = rows_of_softmax(n + q, n, q, pinned)
+    c = weight if weighted else None
+    residual = np.empty_like(eta)
+    loss = _core.softmax(eta, y, c, residual, pinned)
+    expected, gradient = reference_softmax(eta, y, c, pinned)
+    assert loss == pytest.approx(expected, rel=1e-14, abs=1e-13)
+    np.testing.assert_allclose(residual, gradient, rtol=0.0, atol=1e-15)
+
+
+def test_softmax_of_extreme_numbers() -> None:
+    steps = np.linspace(-740.0, 0.0, 4001)
+    eta = np.asfortranarray(np.column_stack([steps, np.zeros_like(steps)]))
+    y = np.asfortranarray(np.tile([1.0, 0.0], (len(steps), 1)))
+    residual = np.empty_like(eta)
+    _core.softmax(eta, y, None, residual, False)
+    found, expected = residual[:, 0] + 1.0, np.exp(steps) / (1.0 + np.exp(steps))
+    np.testing.assert_allclose(found[steps > -36.0], expected[steps > -36.0], rtol=1e-13, atol=2.3e-16)
+    plain = np.zeros_like(y)  # without targets the residual is the probability, down to the smallest
+    _core.softmax(eta, plain, None, residual, False)
+    inside = steps > -707.0
+    np.testing.assert_allclose(residual[inside, 0], expected[inside], rtol=3e-15)
+    assert np.all(residual[~inside, 0] < 1e-307)
+    for huge in (1e5, 1e300):
+        eta = np.array([[huge, -huge, 0.0]])
+        loss = _core.softmax(eta, np.array([[0.0, 1.0, 0.0]]), None, residual := np.empty((1, 3)), False)
+        assert loss == 2.0 * huge
+        np.testing.assert_allclose(residual, [[1.0, -1.0, 0.0]], atol=1e-300)
+
+
+def test_softmax_of_a_slice_leaves_the_rest_alone() -> None:
+    eta, y, _ = rows_of_softmax(0, 50, 3, False)
+    residual = np.full_like(eta, 7.0)
+    _core.softmax(eta[10:30], y[10:30], None, residual[10:30], False)
+    np.testing.assert_allclose(residual[10:30], reference_softmax(eta[10:30], y[10:30], None, False)[1], atol=1e-15)
+    assert np.all(residual[:10] == 7.0)
+    assert np.all(residual[30:] == 7.0)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("n", "d", "q"), [(1, 1, 1), (3, 2, 2), (257, 5, 3), (1000, 9, 4), (601, 17, 5), (300, 8, 6), (513, 3, 13)]
+)
+def test_a_pass_is_two_products_and_a_softmax(n: int, d: int, q: int, dtype: str, threads: int) -> None:
+    rng = np.random.default_rng(n + d + q)
+    X = np.asfortranarray(rng.standard_normal((n, d)).astype(dtype))
+    change = np.ascontiguousarray(rng.standard_normal((d, q)) * (rng.random((d, 1)) < 0.7))
+    pinned = q == 1
+    eta, y, weight = rows_of_softmax(1, n, q, pinned)
+    wide = X.astype(float)
+    for step, c in ((change, None), (None, weight), (0.0 * change, None), (change, weight)):
+        moved, residual, G = eta.copy(order="F"), np.empty_like(eta), np.empty((d, q))
+        loss = _core.pass_over(X, step, moved, y, c, residual, G, pinned, threads)
+        target = eta if step is None else eta + wide @ step
+        np.testing.assert_allclose(moved, target, rtol=1e-13, atol=1e-13)
+        expected, gradient = reference_softmax(target, y, c, pinned)
+        assert loss == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(residual, gradient, atol=1e-13)
+        np.testing.assert_allclose(G, wide.T @ gradient, rtol=1e-11, atol=1e-11)
+
+
+def test_a_pass_checks_shapes_and_layout() -> None:
+    X = np.asfortranarray(np.ones((6, 2)))
+    good = {
+        "X": X,
+        "change": np.ones((2, 3)),
+        "eta": np.zeros((6, 3), order="F"),
+        "y": np.zeros((6, 3), order="F"),
+        "weight": np.ones(6),
+        "residual": np.zeros((6, 3), order="F"),
+        "G": np.zeros((2, 3)),
+        "pinned": False,
+        "threads": 1,
+    }
+    _core.pass_over(**good)
+    wrong = {
+        "X": np.ones((6, 2)),
+        "change": np.ones((3, 3)),
+        "eta": np.zeros((6, 3)),
+        "y": np.zeros((5, 3), order="F"),
+        "weight": np.ones(5),
+        "residual": np.zeros((6, 2), order="F"),
+        "G": np.zeros((3, 2)),
+        "threads": 0,
+    }
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match="must"):
+            _core.pass_over(**(good | {name: value}))
+    with pytest.raises(ValueError, match="must"):
+        _core.softmax(good["eta"], good["y"][:5], None, good["residual"], False)
+    with pytest.raises(ValueError, match="must"):
+        _core.softmax(np.zeros((6, 3)), good["y"], None, good["residual"], False)
+
+
 # --- the whole Newton iteration, for softmax ---
 
 

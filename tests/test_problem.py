@@ -14,7 +14,7 @@ from smaller.designs import as_design
 from smaller.likelihoods import Gaussian, Multinomial, Probit
 from smaller.priors import ElasticNet, Jeffreys, Laplace, Normal
 from smaller.problem import Problem, Status
-from smaller.solvers import solve
+from smaller.solvers import core, solve
 
 seeds = st.integers(0, 2**32 - 1)
 SETTINGS: list[dict[str, Any]] = [
@@ -265,14 +265,26 @@ def test_a_sample_of_rows_estimates_the_sum(weighted: bool) -> None:
     assert whole.at(w, b).loss == pytest.approx(problem.at(w, b).loss, rel=1e-12)
 
 
-def test_rows_in_blocks_give_the_same_sums() -> None:
-    case = random_case(2, n=30_000).but(weight=np.random.default_rng(0).random(30_000))
+@every_setting
+def test_one_pass_is_the_same_as_its_parts(options: dict[str, Any]) -> None:
+    case = random_case(2, n=3000, **options).but(weight=np.random.default_rng(0).random(3000))
     problem = case.problem()
-    assert len(list(problem.design.parts(3))) > 1
     w, b = random_point(case, 3)
-    eta = problem.forward(w, b)
-    loss, residual, G = problem.evaluate(eta, problem.design)
-    expected, plain = problem.likelihood.evaluate(eta, problem.y, problem.weight)
-    assert loss == pytest.approx(expected, rel=1e-13)
-    np.testing.assert_array_equal(residual, plain)
-    np.testing.assert_allclose(G, case.X.T @ plain, rtol=1e-9, atol=1e-9)
+    change = random_point(case, 4)[0]
+    start, there = problem.at(w, b), problem.at(w + change, b)
+    eta = start.eta.copy(order="F")
+    loss, residual, G = core.evaluate(problem, eta, problem.design, change)
+    assert loss == pytest.approx(there.loss, rel=1e-12)
+    np.testing.assert_allclose(eta, there.eta, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(residual, there.residual, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(G, problem.gradient(there), rtol=1e-10, atol=1e-9)
+
+
+def test_threads_are_few_where_there_is_little_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert [core._threads(work) for work in (10, 10**7, 10**9)] == [1, 2, 4]
+    monkeypatch.setenv("OMP_NUM_THREADS", "100")
+    assert core._threads(10**12) == 8
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")  # nested levels: not ours to interpret
+    monkeypatch.setattr("os.cpu_count", lambda: None)
+    assert core._threads(10**12) == 1

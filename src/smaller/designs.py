@@ -20,8 +20,6 @@ from smaller.arrays import Array, array_namespace, is_numpy_array
 __all__ = ["BLOCK_BYTES", "Coordinates", "Csc", "Dense", "Design", "KernelBlocks", "as_design", "blocks", "take_rows"]
 
 BLOCK_BYTES = 1 << 24  # size of temporary blocks: large enough for BLAS, small enough for the memory
-_CACHE_BYTES = 3 << 19  # of a block that is used several times in a row
-_LEAST_ROWS = 256  # fewer at a time are not worth the calls
 Coordinates = tuple[Array, Array]  # columns (m,) and outputs (m,)
 
 
@@ -49,9 +47,6 @@ class Design(Protocol):
 
     def adjoint(self, R: Array) -> Array:
         """Return ``X' R`` (d, q)."""
-
-    def parts(self, q: int) -> Iterator[tuple[slice, Design]]:
-        """Split the rows into blocks that stay in the cache together with q outputs; one if that gains nothing."""
 
     def take(self, columns: Array) -> Design:
         """Return the design of some columns."""
@@ -167,16 +162,6 @@ class Dense:
         n, d = self.shape
         return np.concatenate([self.X[:, block].astype(np.float64).T @ R for block in blocks(d, 8 * n)])
 
-    def parts(self, q: int) -> Iterator[tuple[slice, Dense]]:
-        n, d = self.shape
-        step = _CACHE_BYTES // (8 * (d + 4 * q))
-        if n <= step or step < _LEAST_ROWS or not is_numpy_array(self.X):
-            yield slice(0, n), self
-            return
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            yield rows, Dense(self.X[rows])
-
     def take(self, columns: Array) -> Dense:
         return Dense(self.X[:, columns])
 
@@ -239,9 +224,6 @@ class Csc:
     def adjoint(self, R: Array) -> Array:
         return np.asarray(self.X.T @ np.ascontiguousarray(R))
 
-    def parts(self, q: int) -> Iterator[tuple[slice, Csc]]:
-        yield slice(0, self.shape[0]), self
-
     def take(self, columns: Array) -> Csc:
         return Csc(self.X[:, columns])
 
@@ -300,9 +282,6 @@ class KernelBlocks:
 
     def adjoint(self, R: Array) -> Array:
         return np.concatenate([block.adjoint(R) for _, block in self._each()])
-
-    def parts(self, q: int) -> Iterator[tuple[slice, KernelBlocks]]:
-        yield slice(0, self.shape[0]), self
 
     def take(self, columns: Array) -> Dense:
         return Dense(np.asfortranarray(self.columns(columns)))

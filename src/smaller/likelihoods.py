@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
+import smaller._core as _core
 from smaller.arrays import (
     Array,
     array_namespace,
@@ -99,6 +100,11 @@ def _weighted(a: Array, weight: Array | None) -> Array:
     return a if weight is None else a * weight[:, None]
 
 
+def _by_column(a: Array) -> Array:
+    """Return NumPy arrays column by column: every later pass runs along the rows of one output."""
+    return np.asfortranarray(a) if isinstance(a, np.ndarray) and a.strides[0] != a.itemsize else a
+
+
 def _means(y: Array, weight: Array | None) -> Array:
     xp = array_namespace(y)
     if weight is None:
@@ -143,16 +149,18 @@ class Multinomial:
         return slice(0, self.n_outputs)
 
     def encode(self, labels: Array) -> Array:
-        if labels.ndim == 2:  # soft labels: a row of class probabilities
-            return labels[:, self._estimated]
         xp = array_namespace(labels)
+        if labels.ndim == 2:  # soft labels: a row of class probabilities
+            return _by_column(labels[:, self._estimated])
         codes = xp.arange(self.n_classes, device=labels.device)[self._estimated]
         if xp is np or isinstance(labels, np.ndarray):
-            # Column-major: every later pass runs along the rows of one output.
-            return np.asfortranarray((labels[:, None] == codes).astype(np.float64))
+            return _by_column((labels[:, None] == codes).astype(np.float64))
         return xp.astype(labels[:, None] == codes[None, :], xp.float64)
 
     def evaluate(self, eta: Array, y: Array, weight: Array | None) -> tuple[float, Array]:
+        if isinstance(eta, np.ndarray):
+            residual = np.empty_like(eta, order="F")
+            return _core.softmax(_by_column(eta), _by_column(y), weight, residual, not self.shift_invariant), residual
         xp = array_namespace(eta)
         lse, P = log_partition(eta, pinned=not self.shift_invariant)
         # lse - eta_y, never log(P_y): that underflows on separable data.

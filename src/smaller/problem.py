@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -62,6 +63,11 @@ class Point:
     @property
     def objective(self) -> float:
         return self.loss + self.penalty
+
+    @cached_property
+    def gb(self) -> Array:
+        """Gradient of the loss in the intercepts (q,)."""
+        return array_namespace(self.residual).sum(self.residual, axis=0)
 
 
 @dataclass(frozen=True)
@@ -141,23 +147,12 @@ class Problem:
         """Evaluate at ``(w, b)``; ``eta`` is passed when it is known already, up to a ``drift``."""
         if eta is None:
             eta, drift = self.forward(w, b), 0.0
-        loss, residual, _ = self.evaluate(eta)
+        loss, residual = self.evaluate(eta)
         return Point(w, b, eta, loss, residual, self.prior.penalty(w), drift)
 
-    def evaluate(self, eta: Array, design: Design | None = None) -> tuple[float, Array, Array | None]:
-        """Return the loss, its gradient in ``eta``, and with ``design`` (some columns of ours) in their weights."""
-        parts = list((design or self.design).parts(eta.shape[1]))
-        if len(parts) == 1:
-            loss, residual = self.likelihood.evaluate(eta, self.y, self.weight)
-            return loss, residual, None if design is None else design.adjoint(residual)
-        loss, residual, G = 0.0, np.empty_like(eta), 0.0
-        for rows, part in parts:
-            weight = None if self.weight is None else self.weight[rows]
-            more, residual[rows] = self.likelihood.evaluate(eta[rows], self.y[rows], weight)
-            loss += more
-            if design is not None:
-                G = G + part.adjoint(residual[rows])
-        return loss, residual, None if design is None else G
+    def evaluate(self, eta: Array) -> tuple[float, Array]:
+        """Return the loss and its gradient in ``eta``."""
+        return self.likelihood.evaluate(eta, self.y, self.weight)
 
     def null(self) -> Point:
         """Return the model without weights: its loss is the scale of all tolerances."""
@@ -184,7 +179,7 @@ class Problem:
         """
         xp = array_namespace(G)
         violation = float(xp.max(self.prior.violation(point.w, G))) if G.size else 0.0
-        imbalance = xp.abs(xp.sum(point.residual, axis=0)) if self.fit_intercept else 0.0 * point.b
+        imbalance = xp.abs(point.gb) if self.fit_intercept else 0.0 * point.b
         violation = max(violation, float(xp.max(imbalance)))
         scale = self.prior.feasible(G)
         dual = self.likelihood.dual(scale * point.residual, self.y, self.weight)
@@ -215,7 +210,7 @@ class Problem:
         for _ in range(max_iter):
             parts = [] if block is None else [xp.reshape(block.adjoint(point.residual), (-1,))]
             if self.fit_intercept:
-                parts.append(xp.sum(point.residual, axis=0))
+                parts.append(point.gb)
             g = xp.concat(parts) if len(parts) > 1 else parts[0]
             values = xp.concat([xp.reshape(point.w[free], (-1,)), point.b]) if len(free) else point.b
             if float(xp.sum(xp.abs(g) * (1.0 + xp.abs(values)))) <= tol:
@@ -248,7 +243,7 @@ class Problem:
         t = 1.0
         for _ in range(40):
             eta = point.eta + t * move
-            loss, residual, _ = self.evaluate(eta)
+            loss, residual = self.evaluate(eta)
             # A step that promises less than the loss can resolve is taken on the model's word.
             if loss <= point.loss + 1e-4 * t * slope or (t == 1.0 and -slope <= 1e-12 * abs(point.loss)):
                 w = point.w

@@ -72,6 +72,16 @@ class _WorkingSet:
         return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
 
 
+@dataclass(frozen=True)
+class _Step:
+    """From a point to the minimiser of a model: ``delta``, if ``change`` is given plus ``X change``, in eta."""
+
+    new: Array  # (m,) weights of the working set
+    delta: Array  # (n, q), or (q,) if it is the intercepts' part
+    db: Array  # (q,)
+    change: Array | None = None  # (columns in use, q) of the weights
+
+
 class Coordinate:
     """Working sets, proximal Newton, coordinate descent; the default for NumPy and SciPy data."""
 
@@ -103,12 +113,12 @@ class Coordinate:
             g = local.gradient(point)
         for _ in range(core.NEWTON_STEPS):
             previous = violation
-            model = self._minimise_model(local, point, g, previous, target)
+            step = self._minimise_model(local, point, g, previous, target)
             before = point
-            point, taken, found = local.search(point, *model) or (point, 0.0, None)
+            point, taken, found = local.search(point, g, step) or (point, 0.0, None)
             if taken == 0.0 and self._level >= 1.0:
                 break
-            self._adapt(problem, point, model[1], taken)
+            self._adapt(local, point, step, taken)
             if taken == 0.0:
                 continue
             old, g = g, local.gradient(point) if found is None else local.pick(found)
@@ -120,7 +130,7 @@ class Coordinate:
                 break
             if self._hessian is not None and (local.trifle or violation > _STALE * previous):
                 # After a short step the curvature is the same: more rows are needed.
-                more = 2 if np.abs(model[1]).max() < _SHORT_STEP else 1
+                more = 2 if np.abs(point.eta - before.eta).max() < _SHORT_STEP else 1
                 self._hessian = self._hessian.renewed(problem, point, self._damping, more=more)
         return point
 
@@ -143,10 +153,8 @@ class Coordinate:
         drift = point.drift + core.NEWTON_STEPS * rounding(eta)
         return Point(weights, b, eta.T, loss, residual.T, penalty, drift), slow
 
-    def _minimise_model(
-        self, local: _Local, point: Point, g: Array, violation: float, target: float
-    ) -> tuple[Array, Array, Array]:
-        """Return (new w, step in eta, step in b) of the quadratic model, by the cheaper of the two ways."""
+    def _minimise_model(self, local: _Local, point: Point, g: Array, violation: float, target: float) -> _Step:
+        """Return the step to the quadratic model's minimiser, by the cheaper of the two ways."""
         problem, price = local.problem, local.price
         if price > _LARGEST_PRICE:
             self._hessian = None
@@ -156,17 +164,17 @@ class Coordinate:
             return local.solve_gram(point, self._hessian, g, max(0.03 * violation, 0.3 * target))
         # Rent before buying: as many sweeps as the Hessian would cost; if they do not do, it is worth having.
         sweeps = int(min(max(price, _CHEAP), core.MOST_SWEEPS))
-        model, done = local.solve_columns(point, g, max(0.1 * violation, target), sweeps, self._damping)
+        step, done = local.solve_columns(point, g, max(0.1 * violation, target), sweeps, self._damping)
         if not done and price <= _LARGEST_PRICE:
             self._hessian = Snapshot(problem, point, len(g), self._damping)
-        return model
+        return step
 
     @property
     def _damping(self) -> Any:
         """What is added to the curvature of each row; a number where all rows get the same."""
         return self._level if self._far is None else self._level * self._far
 
-    def _adapt(self, problem: Problem, point: Point, delta: Array, taken: float) -> None:
+    def _adapt(self, local: _Local, point: Point, step: _Step, taken: float) -> None:
         """Learn from the fraction of a step that could be taken.
 
         A model that promises too much saw rows where there is hardly any curvature, but would be some on the way: such
@@ -176,9 +184,9 @@ class Coordinate:
             self._level = self._level / 10.0 if self._level > _LEAST_DAMPING else 0.0
         if taken >= 0.5:
             return
-        far = np.abs(delta).max(axis=1) > _FAR
+        far = np.abs(local.delta(step)).max(axis=1) > _FAR
         if self._hessian is not None and self._hessian.sampled and not far.any():
-            self._hessian = self._hessian.renewed(problem, point, self._damping, more=4)
+            self._hessian = self._hessian.renewed(local.problem, point, self._damping, more=4)
             return
         if self._level == 0.0 or not far.any():
             self._far = far if far.any() else None
@@ -268,17 +276,13 @@ class _Local:
 
     def learn(self, model: Reduced, before: Point, old: Array, after: Point, new: Array) -> None:
         """Correct the Hessian by what was found between two points, ``old`` and ``new`` being the gradients there."""
-        turn = np.zeros(0)
-        if self.problem.fit_intercept:
-            turn = after.residual.sum(axis=0) - before.residual.sum(axis=0)
+        turn = after.gb - before.gb if self.problem.fit_intercept else np.zeros(0)
         model.learn((after.w - before.w)[self.ws.at], model.gradient(new - old, turn))
 
-    def solve_columns(
-        self, point: Point, g: Array, tol: float, sweeps: int, damping: Any
-    ) -> tuple[tuple[Array, Array, Array], bool]:
+    def solve_columns(self, point: Point, g: Array, tol: float, sweeps: int, damping: Any) -> tuple[_Step, bool]:
         """Minimise the model at ``point`` with the residual kept up to date.
 
-        Returns (new w, step in eta, step in b) and whether ``tol`` was reached within ``sweeps``.
+        Returns the step and whether ``tol`` was reached within ``sweeps``.
         """
         ws, problem = self.ws, self.problem
         curvature = problem.curvature(point).damped(damping, problem.weight)
@@ -302,7 +306,7 @@ class _Local:
             None if curvature.u is None else np.ascontiguousarray(curvature.u.T),
             delta,
             None if curvature.u is None else np.zeros(n),
-            point.residual.sum(axis=0) if problem.fit_intercept else None,
+            point.gb if problem.fit_intercept else None,
             db,
             progress,
             sweeps,
@@ -311,26 +315,29 @@ class _Local:
         )
         while not core.call("descend", self.design, arguments):
             pass
-        return (new, delta.T, db), progress[2] < sweeps
+        return _Step(new, delta.T, db), progress[2] < sweeps
 
-    def solve_gram(self, point: Point, snapshot: Snapshot, g: Array, tol: float) -> tuple[Array, Array, Array]:
-        """Minimise the model with an explicit Hessian; returns (new w, step in eta, in b)."""
+    def solve_gram(self, point: Point, snapshot: Snapshot, g: Array, tol: float) -> _Step:
+        """Minimise the model with an explicit Hessian; what that does to eta is left to the line search."""
         ws, problem = self.ws, self.problem
         w = np.ascontiguousarray(point.w[ws.columns, ws.outputs])
         q = point.eta.shape[1]
         model = snapshot.reduced(ws.at, ws.soon)
-        gb = point.residual.sum(axis=0) if problem.fit_intercept else np.zeros(0)
+        gb = point.gb if problem.fit_intercept else np.zeros(0)
         new = w.copy()
         _minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
         change = np.zeros((self.design.shape[1], q))
         change[self.index, ws.outputs] = new - w
-        delta = self.design.forward(change)
         db = model.intercepts(new - w, gb) if problem.fit_intercept else np.zeros(q)
-        return new, delta + db, db
+        return _Step(new, db, db, change)
 
-    def search(self, point: Point, new: Array, delta: Array, db: Array) -> tuple[Point, float, Array | None] | None:
+    def delta(self, step: _Step) -> Array:
+        """Return the whole step in eta."""
+        return step.delta if step.change is None else self.design.forward(step.change) + step.delta
+
+    def search(self, point: Point, g: Array, step: _Step) -> tuple[Point, float, Array | None] | None:
         """Line search towards the model's minimiser; see `line_search`."""
-        ws = self.ws
+        ws, new = self.ws, step.new
         w = point.w[ws.columns, ws.outputs]
 
         def move(t: float) -> tuple[Callable[[], Array], float]:
@@ -343,7 +350,8 @@ class _Local:
 
             return weights, ws.penalty_change(w, trial)
 
-        found = line_search(self.problem, point, delta, db, move, self.design)
+        slope = float(g @ (new - w) + point.gb @ step.db)
+        found = line_search(self.problem, point, slope, step.delta, step.db, move, self.design, step.change)
         if found is None or not self.whole or found[2] is None:
             return found
         return replace(found[0], G=found[2]), *found[1:]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
+import numpy as np
+
 import smaller._core as _core
+from smaller.arrays import Array, is_numpy_array
 from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Problem
 
-__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "is_small", "room"]
+__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "evaluate", "is_small", "room"]
 
 NEWTON_STEPS = 10  # between two certificates
 MOST_SWEEPS = 100  # over the columns, in one model
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to a working set: half the rows, within these
 _SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
+_THIN = 32  # outputs up to which the core's own products beat those of BLAS
+_LEAST_WORK, _MOST_THREADS = 1 << 22, 8  # multiplications that make a thread worth it; more threads wait for memory
 
 correct, descend_gram = _core.correct, _core.descend_gram
 
@@ -37,3 +43,31 @@ def call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:
         return getattr(_core, f"{name}_sparse")(design.X.data, design.X.indices, design.X.indptr, *flat)
     assert isinstance(design, Dense)
     return getattr(_core, name)(design.X, *flat)
+
+
+def evaluate(problem: Problem, eta: Array, design: Design, change: Array | None = None) -> tuple[float, Array, Array]:
+    """Return the loss, its gradient in ``eta``, and in the weights of ``design`` (some columns of the problem's).
+
+    With ``change`` (of these weights) ``eta`` first moves along, in place.
+    """
+    if isinstance(problem.likelihood, Multinomial) and isinstance(design, Dense) and _thin(eta, problem.y, design.X):
+        residual, G = np.empty_like(eta), np.empty((design.shape[1], eta.shape[1]))
+        pinned, threads = not problem.likelihood.shift_invariant, _threads(design.X.size * eta.shape[1])
+        loss = _core.pass_over(design.X, change, eta, problem.y, problem.weight, residual, G, pinned, threads)
+        return loss, residual, G
+    if change is not None:
+        eta += design.forward(change)
+    loss, residual = problem.evaluate(eta)
+    return loss, residual, design.adjoint(residual)
+
+
+def _thin(eta: Array, *others: Array) -> bool:
+    """Whether the outputs are few, and all of these arrays NumPy's and stored column by column."""
+    return eta.shape[1] <= _THIN and all(is_numpy_array(a) and a.strides[0] == a.itemsize for a in (eta, *others))
+
+
+def _threads(work: int) -> int:
+    """Return how many threads are worth their while, within OMP_NUM_THREADS or else the processors there are."""
+    limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS") or ""
+    allowed = int(limit) if limit.isdigit() else os.cpu_count() or 1
+    return max(1, min(allowed, work // _LEAST_WORK, _MOST_THREADS))

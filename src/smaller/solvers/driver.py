@@ -15,6 +15,7 @@ from typing import Protocol
 from smaller.arrays import Array, array_namespace
 from smaller.designs import Design
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
+from smaller.solvers import core
 
 __all__ = ["Progress", "Run", "Stepper", "canonical_end", "descend", "drive", "line_search"]
 
@@ -108,7 +109,7 @@ def descend(
     if G is not None:
         point, iteration = stepper.advance(problem, point, G, Certificate(point.objective, math.inf, None), aim), 1
     while True:
-        point = problem.settle(point, tol=1e-2 * aim)
+        point = problem.settle(point, tol=1e-1 * aim)
         G = problem.gradient(point)
         certificate = problem.certify(point, G)
         history.append(point.objective)
@@ -145,33 +146,37 @@ def descend(
 def line_search(
     problem: Problem,
     point: Point,
+    slope: float,
     delta: Array,
     db: Array,
     move: Callable[[float], tuple[Callable[[], Array], float]],
-    design: Design | None = None,
+    design: Design,
+    change: Array | None = None,
 ) -> tuple[Point, float, Array | None] | None:
-    """Armijo backtracking on eta alone: every trial costs O(n q), never a product with the design.
+    """Armijo backtracking on eta: only the first trial may cost products with the design, in one pass over its rows.
 
-    ``delta`` is the full step in eta, ``db`` in the intercepts; ``move(t)`` returns a function that makes the weights
-    after a fraction t of the step, and the change of their penalty (a sum of differences, since a difference of sums
-    would drown in rounding near the optimum). Returns the new point, the fraction taken and, if that is the whole step,
-    the gradient in the weights of ``design``; or None when nothing lowers the objective.
+    The full step is ``delta`` in eta, with ``change`` plus ``design @ change``, and ``db`` in the intercepts; ``slope``
+    is the derivative of the loss along it. ``move(t)`` returns a function that makes the weights after a fraction t of
+    the step, and the change of their penalty (a sum of differences, since a difference of sums would drown in rounding
+    near the optimum). Returns the new point, the fraction taken and, if that is the whole step, the gradient in the
+    weights of ``design``; or None when nothing lowers the objective.
     """
-    xp = array_namespace(delta)
-    slope = float(xp.sum(point.residual * delta)) + move(1.0)[1]
+    slope += move(1.0)[1]
     if not slope < 0.0:
         return None
-    t = 1.0
+    t, full = 1.0, point.eta + delta
+    loss, residual, gradient = core.evaluate(problem, full, design, change)
+    eta = full
     for _ in range(40):
-        make, change = move(t)
-        eta = point.eta + t * delta
-        loss, residual, gradient = problem.evaluate(eta, design if t == 1.0 else None)
+        make, penalty_change = move(t)
         # A step that promises less than the objective can resolve is taken on the model's word.
         unresolved = t == 1.0 and -slope <= 1e-12 * abs(point.objective)
-        if unresolved or (loss - point.loss) + change <= 1e-4 * t * slope:
-            drift = point.drift + rounding(eta)
-            return Point(make(), point.b + t * db, eta, loss, residual, point.penalty + change, drift), t, gradient
+        if unresolved or (loss - point.loss) + penalty_change <= 1e-4 * t * slope:
+            penalty, drift = point.penalty + penalty_change, point.drift + rounding(eta)
+            return Point(make(), point.b + t * db, eta, loss, residual, penalty, drift), t, gradient
         t /= 2.0
+        eta = point.eta + t * (full - point.eta)
+        (loss, residual), gradient = problem.evaluate(eta), None
     return None
 
 

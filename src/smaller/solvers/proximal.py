@@ -33,7 +33,7 @@ class Proximal:
         current, lowest = point, point.objective
         w, b, eta, momentum = point.w, point.b, point.eta, 1.0
         for _ in range(self._length):
-            loss, residual, _ = problem.evaluate(eta)
+            loss, residual = problem.evaluate(eta)
             new = self._step(problem, w, b, eta, loss, residual)
             rises = new.objective > lowest + _RESOLUTION * abs(lowest)
             if momentum > 1.0 and (rises or self._uphill(w, b, current, new)):

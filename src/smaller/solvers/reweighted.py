@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg, sparse
@@ -42,14 +42,15 @@ class Reweighted:
         """Take one step; the same point is returned when rounding forbids any."""
         w, b = majorised_minimiser(problem, point, G, bound=self.bound)
         dw, db = w - point.w, b - point.b
-        delta = problem.design.forward(dw) + db
+        xp = array_namespace(w)
+        slope = float(xp.sum(G * dw) + xp.sum(point.gb * db))
 
         def move(t: float) -> tuple[Callable[[], Array], float]:
             trial = w if t == 1.0 else point.w + t * dw
             return lambda: trial, problem.prior.penalty(trial) - point.penalty
 
-        found = line_search(problem, point, delta, db, move)
-        return point if found is None else found[0]
+        found = line_search(problem, point, slope, db, db, move, problem.design, dw)
+        return point if found is None else replace(found[0], G=found[2])
 
 
 def majorised_minimiser(
