@@ -4,8 +4,10 @@
 
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "coordinate.hpp"
@@ -168,6 +170,14 @@ nb::tuple newton_csc(Vector<const T> data, Vector<const I> indices, Vector<const
     return newton(columns, indptr.shape(0) - 1, NEWTON_VALUES);
 }
 
+// Hands numbers over to an array.
+template <class T>
+nb::object keep(std::vector<T> &&values, std::initializer_list<std::size_t> shape) {
+    auto *owned = new std::vector<T>(std::move(values));
+    nb::capsule owner(owned, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape, owner));
+}
+
 // The path of a small problem, with everything it needs kept alive.
 class SmallPath {
   public:
@@ -193,35 +203,38 @@ class SmallPath {
         nb::gil_scoped_release release;
         path->next(strength, ratio);
     }
-    bool advance(Matrix<const double> G, double aim, double reach, Index room, Index max_steps, Index max_sweeps) {
-        check(G);
-        nb::gil_scoped_release release;
-        return path->advance(G.data(), {aim, reach, room, max_steps, max_sweeps});
-    }
-    nb::tuple certify(Matrix<const double> G) const {
-        check(G);
-        const smaller::Certificate found = path->certify(G.data());
+    // Returns (objective, violation, gap), or None if the columns are too correlated for this way.
+    nb::object round(double aim, double reach, Index room, Index max_steps, Index max_sweeps) {
+        smaller::Certificate found;
+        {
+            nb::gil_scoped_release release;
+            found = path->round({aim, reach, room, max_steps, max_sweeps});
+        }
+        if (found.slow) return nb::none();
         return nb::make_tuple(found.objective, found.violation, found.gap);
     }
     double loss() const { return path->current_loss(); }
 
-    // An array (q, ...) over memory of the path.
-    template <const std::vector<double> &(smaller::Path::*part)() const>
-    static nb::object view(nb::handle self) {
-        const SmallPath &small = nb::cast<const SmallPath &>(self);
-        const std::vector<double> &values = (small.path.get()->*part)();
-        const std::size_t q = small.data.y.shape(0), shape[2] = {q, values.size() / q};
-        return nb::cast(nb::ndarray<nb::numpy, const double>(values.data(), 2, shape, self));
+    // The columns in use (m,), in order, and their weights (q, m).
+    nb::tuple used() const {
+        const std::vector<double> &w = path->weights();
+        const std::size_t q = data.y.shape(0), d = data.slope.shape(0);
+        std::vector<Index> columns;
+        for (const std::size_t at : path->places()) columns.push_back(Index(at % d));
+        std::sort(columns.begin(), columns.end());
+        columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+        std::vector<double> values;
+        for (std::size_t k = 0; k < q; ++k)
+            for (const Index j : columns) values.push_back(w[k * d + std::size_t(j)]);
+        const std::size_t m = columns.size();
+        return nb::make_tuple(keep(std::move(columns), {m}), keep(std::move(values), {q, m}));
     }
+    nb::object intercepts() const { return keep(std::vector<double>(path->intercepts()), {data.y.shape(0)}); }
 
   private:
     nb::object owner;  // of the columns
     Data data;
     std::unique_ptr<smaller::Path> path;
-
-    void check(const Matrix<const double> &G) const {
-        require(G.shape(0) == data.y.shape(0) && G.shape(1) == data.slope.shape(0), "G must be (q, d)");
-    }
 };
 
 #define PATH_PARAMETERS                                                                                         \
@@ -326,13 +339,10 @@ NB_MODULE(_core, m) {
 #undef SPARSE
     nb::class_<SmallPath>(m, "SmallPath")
         .def("next", &SmallPath::next, "strength"_a, "ratio"_a)
-        .def("advance", &SmallPath::advance, "G"_a.noconvert(), "aim"_a, "reach"_a, "room"_a, "max_steps"_a,
-             "max_sweeps"_a)
-        .def("certify", &SmallPath::certify, "G"_a.noconvert())
+        .def("round", &SmallPath::round, "aim"_a, "reach"_a, "room"_a, "max_steps"_a, "max_sweeps"_a)
+        .def("used", &SmallPath::used)
         .def_prop_ro("loss", &SmallPath::loss)
-        .def_prop_ro("w", &SmallPath::view<&smaller::Path::weights>)
-        .def_prop_ro("b", &SmallPath::view<&smaller::Path::intercepts>)
-        .def_prop_ro("residual", &SmallPath::view<&smaller::Path::residuals>);
+        .def_prop_ro("b", &SmallPath::intercepts);
 #define PASS_NAMES                                                                                              \
     "X"_a.noconvert(), "change"_a.noconvert().none(), "eta"_a.noconvert(), "y"_a.noconvert(),                   \
         "weight"_a.noconvert().none(), "residual"_a.noconvert(), "G"_a.noconvert(), "pinned"_a, "threads"_a

@@ -2,7 +2,7 @@
 //
 // A hundred strengths on a hundred rows are a hundred times a few dozen microseconds of arithmetic. Here is what
 // solvers/coordinate.py, solvers/driver.py and problem.py do for any problem, for one strength after another of a
-// softmax with an elastic net; the gradient over all columns between two rounds is left to BLAS.
+// softmax with an elastic net.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "newton.hpp"
+#include "screen.hpp"
 
 namespace smaller {
 
@@ -30,6 +31,7 @@ struct Penalty {
 
 struct Certificate {
     double objective, violation, gap;
+    bool slow;  // the columns are too correlated for this way
 };
 
 // How far a round goes.
@@ -48,7 +50,7 @@ class Path {
   public:
     Path(const Softmax &rows, const double *slope, const double *ridge, std::size_t d, bool intercept, const double *b)
         : rows(rows), penalty{slope, ridge, 1.0}, d(d), intercept(intercept), w(rows.q * d), b(b, b + rows.q),
-          eta(rows.q * rows.n), residual(rows.q * rows.n), P(rows.q * rows.n), earlier_b(this->b), inverse(d) {
+          eta(rows.q * rows.n), residual(rows.q * rows.n), P(rows.q * rows.n), earlier_b(this->b), inverse(d), G(rows.q * d) {
         for (std::size_t j = 0; j < d; ++j) {
             ridged = ridged || ridge[j] > 0.0;
             inverse[j] = ridge[j] > 0.0 ? 0.0 : 1.0 / slope[j];
@@ -58,7 +60,7 @@ class Path {
 
     const std::vector<double> &weights() const { return w; }
     const std::vector<double> &intercepts() const { return b; }
-    const std::vector<double> &residuals() const { return residual; }
+    const std::vector<std::size_t> &places() const { return support; }
     double current_loss() const { return loss; }
 
     // Moves on to the next strength, from the last two solutions extrapolated by `ratio` times their difference if
@@ -95,10 +97,9 @@ class Path {
         earlier_b = now_b;
     }
 
-    // Lowers the objective over the working set that the last gradient G (q, d) suggests. Returns false if the columns
-    // are too correlated for this way.
-    bool advance(const double *G, const Effort &effort) {
-        const bool complete = choose(G, effort);
+    // Lowers the objective over the working set that the last gradient suggests, and certifies where that leads.
+    Certificate round(const Effort &effort) {
+        const bool complete = choose(effort);
         const std::size_t m = column.size();
         std::vector<double> slope(m), ridge(m), inside(m);
         double size = 0.0;
@@ -110,7 +111,7 @@ class Path {
         }
         // No violator was left out: go all the way, to a gap of about violation * |w|_1.
         const double target =
-            complete ? 0.5 * effort.aim / std::max(size, 1e-300) : std::numeric_limits<double>::infinity();
+            complete ? 0.9 * effort.aim / std::max(size, 1e-300) : std::numeric_limits<double>::infinity();
         const bool slow = newton(slope.data(), ridge.data(), inside.data(), target, effort).slow;
         support.clear();
         for (std::size_t i = 0; i < m; ++i) {
@@ -118,15 +119,52 @@ class Path {
             if (inside[i] != 0.0) support.push_back(chosen[i]);
         }
         evaluate();
-        return !slow;
+        form_gradient();
+        return certify(slow);
     }
 
-    // Violation and duality gap where the gradient is G (q, d); see Problem.certify.
-    Certificate certify(const double *G) const {
+  protected:
+    using Weights = std::vector<std::pair<std::size_t, double>>;  // places, and what is there
+
+    const Softmax rows;
+    Penalty penalty;
+    const std::size_t d;
+    const bool intercept;
+    std::vector<double> w, b, eta, residual, P;
+    std::vector<std::size_t> support;  // places in w that are not zero
+    Weights earlier;                   // the solution before the last
+    std::vector<double> earlier_b;
+    std::vector<double> inverse;  // (d) of the slope; zero where a ridge makes every gradient feasible
+    std::vector<double> G;        // (q, d) gradient of the loss; exact for weights in use and near the slope
+    bool ridged = false;
+    double loss = 0.0, damping = 0.0;
+    std::vector<std::size_t> chosen;          // the working set, as places in w
+    std::vector<std::int64_t> first, column;  // the same, as coordinates sorted by output
+
+    // eta = X w + b, formed anew.
+    virtual void form_eta() = 0;
+    // G at the current residual.
+    virtual void form_gradient() = 0;
+    // Newton steps over the working set, whose weights are `inside`.
+    virtual NewtonResult newton(const double *slope, const double *ridge, double *inside, double target,
+                                const Effort &effort) = 0;
+
+    // Forms eta anew, and all that follows from it.
+    void evaluate() {
+        form_eta();
+        loss = rows.evaluate({eta.data(), rows.n}, {P.data(), rows.n});
+        rows.differentiate({P.data(), rows.n}, {residual.data(), rows.n});
+    }
+
+  private:
+    // Violation and duality gap; see Problem.certify.
+    Certificate certify(bool slow) const {
         const std::size_t n = rows.n;
         double violation = 0.0, steepest = 0.0, slack = 0.0, cost = 0.0;
         for (std::size_t k = 0; k < rows.q; ++k) {
-            const Peaks peak = peaks(G + k * d, w.data() + k * d, penalty.slope, inverse.data(), penalty.strength, d);
+            const std::size_t at = k * d;
+            const Peaks peak =
+                peaks(G.data() + at, w.data() + at, penalty.slope, inverse.data(), penalty.strength, d);
             violation = std::max(violation, peak.excess);
             steepest = std::max(steepest, peak.ratio);
         }
@@ -144,41 +182,10 @@ class Path {
                 slack += std::fabs(imbalance * b[k]);
             }
         const double objective = loss + cost;
-        const double gap = objective + negentropy(scale) + conjugate(G, scale) + slack;
-        return {objective, violation, std::max(gap, 0.0)};
+        const double gap = objective + negentropy(scale) + conjugate(scale) + slack;
+        return {objective, violation, std::max(gap, 0.0), slow};
     }
 
-  protected:
-    using Weights = std::vector<std::pair<std::size_t, double>>;  // places, and what is there
-
-    const Softmax rows;
-    Penalty penalty;
-    const std::size_t d;
-    const bool intercept;
-    std::vector<double> w, b, eta, residual, P;
-    std::vector<std::size_t> support;  // places in w that are not zero
-    Weights earlier;                   // the solution before the last
-    std::vector<double> earlier_b;
-    std::vector<double> inverse;  // (d) of the slope; zero where a ridge makes every gradient feasible
-    bool ridged = false;
-    double loss = 0.0, damping = 0.0;
-    std::vector<std::size_t> chosen;          // the working set, as places in w
-    std::vector<std::int64_t> first, column;  // the same, as coordinates sorted by output
-
-    // eta = X w + b, formed anew.
-    virtual void form_eta() = 0;
-    // Newton steps over the working set, whose weights are `inside`.
-    virtual NewtonResult newton(const double *slope, const double *ridge, double *inside, double target,
-                                const Effort &effort) = 0;
-
-    // Forms eta anew, and all that follows from it.
-    void evaluate() {
-        form_eta();
-        loss = rows.evaluate({eta.data(), rows.n}, {P.data(), rows.n});
-        rows.differentiate({P.data(), rows.n}, {residual.data(), rows.n});
-    }
-
-  private:
     Weights in_use() const {
         Weights all;
         for (const std::size_t at : support) all.emplace_back(at, w[at]);
@@ -187,22 +194,18 @@ class Path {
 
     // Fills the working set: all non-zero weights, and of the zero ones within reach at most as many again, or the
     // room there is. Returns whether it holds all violators.
-    bool choose(const double *G, const Effort &effort) {
+    bool choose(const Effort &effort) {
         struct Candidate {
             double excess;
             std::size_t at;
         };
         std::vector<Candidate> candidates;
-        chosen.clear();
+        chosen = support;
         for (std::size_t k = 0; k < rows.q; ++k)
-            for (std::size_t j = 0; j < d; ++j) {
+            each_above(G.data() + k * d, penalty.slope, (1.0 - effort.reach) * penalty.strength, d, [&](std::size_t j) {
                 const std::size_t at = k * d + j;
-                const double slope = penalty.slope_of(j), excess = std::fabs(G[at]) - slope;
-                if (w[at] != 0.0)
-                    chosen.push_back(at);
-                else if (excess > -effort.reach * slope)
-                    candidates.push_back({excess, at});
-            }
+                if (w[at] == 0.0) candidates.push_back({std::fabs(G[at]) - penalty.slope_of(j), at});
+            });
         bool complete = true;
         const std::size_t room = std::max(std::size_t(effort.room), chosen.size());
         if (candidates.size() > room) {
@@ -243,7 +246,7 @@ class Path {
     }
 
     // The penalty's conjugate at scale * G.
-    double conjugate(const double *G, double scale) const {
+    double conjugate(double scale) const {
         double total = 0.0;
         for (std::size_t k = 0; k < rows.q && ridged; ++k)
             for (std::size_t j = 0; j < d; ++j)
@@ -260,12 +263,19 @@ class PathOver final : public Path {
   public:
     PathOver(const Columns &X, const Softmax &rows, const double *slope, const double *ridge, std::size_t d,
              bool intercept, const double *b)
-        : Path(rows, slope, ridge, d, intercept, b), X(X) {
+        : Path(rows, slope, ridge, d, intercept, b), X(X), screen(X, d) {
         evaluate();
+        form_gradient();
     }
 
   private:
     const Columns X;
+    Screen<Columns> screen;
+
+    void form_gradient() override {
+        screen.fill(residual.data(), rows.q, penalty.slope, penalty.strength, G.data());
+        for (const std::size_t at : support) G[at] = X.dot(std::int64_t(at % d), residual.data() + at / d * rows.n);
+    }
 
     void form_eta() override {
         const std::size_t n = rows.n;

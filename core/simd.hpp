@@ -4,6 +4,7 @@
 // one at load time: wheels run everywhere and still use AVX2 / AVX-512. Sums run in LANES independent
 // accumulators: that needs no -ffast-math and fixes the order of summation for every vector width.
 #pragma once
+#include <cmath>
 #include <cstddef>
 
 #if defined(SMALLER_SIMD_CLONES) && defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__)
@@ -26,39 +27,50 @@ namespace smaller {
 
 constexpr std::size_t LANES = 32, SHORT = 8;
 
-// Four numbers for an inner loop that must keep its sums in registers.
+// A few numbers at a time, for inner loops that must keep their sums in registers.
 #ifdef __GNUC__
 typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
 typedef float FourFloats __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float EightFloats __attribute__((vector_size(32), aligned(4), may_alias));
 SMALLER_INLINE Four four(const double *x) { return *reinterpret_cast<const Four *>(x); }
 SMALLER_INLINE Four four(const float *x) {
     return __builtin_convertvector(*reinterpret_cast<const FourFloats *>(x), Four);
 }
+SMALLER_INLINE EightFloats eight(const float *x) { return *reinterpret_cast<const EightFloats *>(x); }
 SMALLER_INLINE void put(const Four &v, double *x) { *reinterpret_cast<Four *>(x) = v; }
 #else
-struct Four {
-    double lane[4];
-    double &operator[](std::size_t l) { return lane[l]; }
-    double operator[](std::size_t l) const { return lane[l]; }
-    Four &operator+=(const Four &b) {
-        for (std::size_t l = 0; l < 4; ++l) lane[l] += b.lane[l];
+template <class T, std::size_t N>
+struct Lanes {
+    T lane[N];
+    T operator[](std::size_t l) const { return lane[l]; }
+    Lanes &operator+=(const Lanes &b) {
+        for (std::size_t l = 0; l < N; ++l) lane[l] += b.lane[l];
         return *this;
     }
-    friend Four operator*(Four a, const Four &b) {
-        for (std::size_t l = 0; l < 4; ++l) a.lane[l] *= b.lane[l];
+    friend Lanes operator*(Lanes a, const Lanes &b) {
+        for (std::size_t l = 0; l < N; ++l) a.lane[l] *= b.lane[l];
         return a;
     }
-    friend Four operator*(const Four &a, double b) { return a * Four{{b, b, b, b}}; }
+    friend Lanes operator*(Lanes a, T b) {
+        for (std::size_t l = 0; l < N; ++l) a.lane[l] *= b;
+        return a;
+    }
 };
+using Four = Lanes<double, 4>;
+using EightFloats = Lanes<float, 8>;
 template <class T>
 inline Four four(const T *x) {
     return {{double(x[0]), double(x[1]), double(x[2]), double(x[3])}};
 }
+inline EightFloats eight(const float *x) { return {{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}}; }
 inline void put(const Four &v, double *x) {
     for (std::size_t l = 0; l < 4; ++l) x[l] = v.lane[l];
 }
 #endif
 SMALLER_INLINE double total(const Four &v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+SMALLER_INLINE float total(const EightFloats &v) {
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
 
 struct Moments {
     double square;  // sum h (x - center)^2
@@ -128,6 +140,27 @@ inline double total(const double (&lane)[LANES]) {
 SMALLER_PRIMITIVES(float)
 SMALLER_PRIMITIVES(double)
 #undef SMALLER_PRIMITIVES
+
+SMALLER_CLONES inline bool any_above(const double *g, const double *slope, double factor, std::size_t n) {
+    std::size_t count = 0;
+    _Pragma("omp simd reduction(+ : count)") for (std::size_t i = 0; i < n; ++i) {
+        const double size = g[i] < 0.0 ? -g[i] : g[i];
+        count += size > factor * slope[i] ? 1 : 0;
+    }
+    return count > 0;
+}
+
+// Calls f(i) for every i with |g| > factor slope.
+template <class F>
+inline void each_above(const double *g, const double *slope, double factor, std::size_t n, F &&f) {
+    constexpr std::size_t BLOCK = 64;
+    for (std::size_t i = 0; i < n; i += BLOCK) {
+        const std::size_t end = i + BLOCK < n ? i + BLOCK : n;
+        if (any_above(g + i, slope + i, factor, end - i))
+            for (std::size_t j = i; j < end; ++j)
+                if (std::fabs(g[j]) > factor * slope[j]) f(j);
+    }
+}
 
 // The largest |g| - slope among zero weights, and the largest |g| inverse among all; zero if there is none above it.
 struct Peaks {

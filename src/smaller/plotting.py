@@ -97,8 +97,7 @@ class PathDisplay(_Display):
     @classmethod
     def from_path(cls, path: Any, *, feature_names: Any = None, alpha: float | None = None) -> Self:
         """Make it from the result of :func:`smaller.smlr_path`."""
-        d = path.weights[0].shape[0]
-        names = [f"x{j}" for j in range(d)] if feature_names is None else feature_names
+        names = [f"x{j}" for j in range(path.n_features)] if feature_names is None else feature_names
         return cls(path.alphas, path.coefs, np.asarray(names, dtype=object), alpha)
 
     @classmethod

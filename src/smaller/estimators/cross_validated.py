@@ -196,7 +196,9 @@ class SMLRCV(KernelOrLinearClassifier):
         self.alphas_ = grids[0] if single else np.stack(grids)
         self.scores_ = table[:, 0] if single else table
         self.path_ = path
-        w, b = path.weights[chosen].toarray(), path.intercepts[chosen]
+        (columns, values), b = path.used[chosen], path.intercepts[chosen]
+        w = np.zeros((path.n_features, len(b)))
+        w[columns] = values
         solution = Solution(
             w,
             b,
@@ -307,10 +309,10 @@ def _score_fold(
 
 def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
     """Return them for (rows, strengths, classes), by one product with the design."""
-    columns = np.unique(np.concatenate([point.columns for point in points]))
+    columns, rows = np.unique(np.concatenate([point.columns for point in points]), return_inverse=True)
     w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
-    for i, point in enumerate(points):
-        w[np.searchsorted(columns, point.columns), i] = point.values
+    owner = np.repeat(np.arange(len(points)), [len(point.columns) for point in points])
+    w[rows, owner] = np.concatenate([point.values for point in points])
     w, b = w.reshape(len(columns), -1), np.concatenate([point.b for point in points])
     if assembly.plain:
         held_out = held_out.take(columns)

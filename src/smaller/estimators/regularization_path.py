@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -42,8 +43,10 @@ class RegularizationPath:
         Sum of log-losses of the model without features; ``1 - losses/null_loss`` is the deviance explained.
     statuses : tuple of Status
         How each solve ended.
-    weights : tuple of sparse arrays (d, q)
-        The weights, stored sparsely.
+    used : tuple of pairs of ndarrays (m,) and (m, q)
+        Features (or centres) in use, and their weights.
+    n_features : int
+        Number of features (or centres) d.
     classes : ndarray
         Labels.
     """
@@ -56,13 +59,22 @@ class RegularizationPath:
     losses: Array
     null_loss: float
     statuses: tuple[Status, ...]
-    weights: tuple[Any, ...]
+    used: tuple[tuple[Array, Array], ...]
+    n_features: int
     classes: Array
+
+    @cached_property
+    def weights(self) -> tuple[Any, ...]:
+        """The weights at every strength, as sparse arrays (d, q)."""
+        return tuple(_sparse(columns, values, self.n_features) for columns, values in self.used)
 
     @property
     def coefs(self) -> Array:
         """Dense weights (n_alphas, q, d): q is 1 for two classes. Large for wide data; ``weights`` is sparse."""
-        return np.stack([w.toarray().T for w in self.weights])
+        dense = np.zeros((len(self.used), self.intercepts.shape[1], self.n_features))
+        for w, (columns, values) in zip(dense, self.used, strict=True):
+            w[:, columns] = values.T
+        return dense
 
     @property
     def converged(self) -> bool:
@@ -109,26 +121,36 @@ def path_of(
     """Trace the path of an assembled problem (of unit strength) and bring it to the user's units."""
     problem = assembly.problem
     points = trace_path(problem, alphas, method=method, tol=tol, max_iter=max_iter, progress=progress)
-    user = [_in_user_units(assembly, point) for point in points]
+    used, intercepts = zip(*(_in_user_units(assembly, point) for point in points), strict=True)
     return RegularizationPath(
         np.asarray(alphas),
-        np.stack([b for _, b in user]),
-        np.array([np.count_nonzero(np.diff(w.indptr)) for w, _ in user]),
+        np.stack(intercepts),
+        np.array([len(columns) for columns, _ in used]),
         np.array([np.nan if point.gap is None else point.gap for point in points]),
         np.array([point.objective for point in points]),
         np.array([point.loss for point in points]),
         problem.null().loss,
         tuple(point.status for point in points),
-        tuple(w for w, _ in user),
+        used,
+        assembly.n_features,
         classes,
     )
 
 
-def _in_user_units(assembly: Assembly, point: PathPoint) -> tuple[Any, Array]:
+def _in_user_units(assembly: Assembly, point: PathPoint) -> tuple[tuple[Array, Array], Array]:
+    """Return the columns in use with their weights, and the intercepts."""
     if assembly.plain:
-        return point.weights, point.b
+        return (point.columns, point.values), point.b
     w, b = assembly.to_user(point.w, point.b)
-    return sparse.csr_array(w), b
+    columns = np.flatnonzero(w.any(axis=1))
+    return (columns, w[columns]), b
+
+
+def _sparse(columns: Array, values: Array, d: int) -> Any:
+    present = values != 0
+    first = np.zeros(d + 1, dtype=np.int64)
+    first[columns + 1] = present.sum(axis=1)
+    return sparse.csr_array((values[present], np.nonzero(present)[1], np.cumsum(first)), shape=(d, values.shape[1]))
 
 
 def smlr_path(

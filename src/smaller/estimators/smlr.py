@@ -47,6 +47,13 @@ class Assembly:
         """Whether the solver's units are the user's."""
         return self._features is None and not self._penalized_intercept
 
+    @property
+    def n_features(self) -> int:
+        """Number of the user's columns."""
+        if self._features is not None:
+            return len(self._features.kept)
+        return self.problem.n_columns - self._penalized_intercept
+
     def to_user(self, w: Array, b: Array) -> tuple[Array, Array]:
         if self._penalized_intercept:
             w, b = w[:-1], w[-1]

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from smaller.arrays import Array, to_host
 from smaller.designs import Csc
@@ -25,7 +23,7 @@ from smaller.solvers.small import Small
 __all__ = ["PathPoint", "alpha_grid", "trace_path"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathPoint:
     """The solution at one strength; only rows of the weights that are not all zero are stored."""
 
@@ -52,15 +50,6 @@ class PathPoint:
         w = np.zeros((self.n_columns, self.values.shape[1]))
         w[self.columns] = self.values
         return w
-
-    @property
-    def weights(self) -> Any:
-        """The weights as a sparse array (d, q)."""
-        present = self.values != 0
-        first = np.zeros(self.n_columns + 1, dtype=np.int64)
-        first[self.columns + 1] = present.sum(axis=1)
-        shape = (self.n_columns, self.values.shape[1])
-        return sparse.csr_array((self.values[present], np.nonzero(present)[1], np.cumsum(first)), shape=shape)
 
 
 def alpha_grid(largest: float, count: int, ratio: float) -> Array:
@@ -93,7 +82,10 @@ def trace_path(
             if found is not None:
                 path.append(_keep_small(alpha, small, *found))
                 continue
-            walk = _Walk(problem, name, problem.at(small.w.copy(), small.b.copy()), scale)
+            columns, values = small.used()
+            w = np.zeros((problem.n_columns, values.shape[1]))
+            w[columns] = values
+            walk = _Walk(problem, name, problem.at(w, small.b), scale)
             small = None
         path.append(walk.solve(alpha, reach, ratio, tol=tol, max_iter=max_iter, progress=progress))
     return path
@@ -225,14 +217,13 @@ def _predict(problem: Problem, point: Point, earlier: Point, ratio: float) -> Po
 
 
 def _keep_small(alpha: float, small: Small, certificate: Certificate, status: Status, n_iter: int) -> PathPoint:
-    w, b, problem = small.w, small.b.copy(), small.problem
-    used = w != 0
-    columns = np.flatnonzero(used.any(axis=1) if w.shape[1] > 1 else used)
-    values, objective, gap = w[columns], certificate.objective, certificate.gap
+    problem, b = small.problem, small.b
+    columns, values = small.used()
+    objective, gap = certificate.objective, certificate.gap
     if problem.likelihood.shift_invariant:
         prior = problem.prior.take(columns)
         assert isinstance(prior, ElasticNet)
         part = problem.with_prior(prior.times(alpha))
         values, b, objective, gap = canonical_end(part, values, b, small.loss, certificate)
-    violation = certificate.violation
-    return PathPoint(alpha, columns, values, len(w), b, objective, small.loss, gap, violation, status, n_iter)
+    violation, d = certificate.violation, problem.n_columns
+    return PathPoint(alpha, columns, values, d, b, objective, small.loss, gap, violation, status, n_iter)

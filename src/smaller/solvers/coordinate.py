@@ -105,7 +105,7 @@ class Coordinate:
         violation = ws.worst(point, g)
         target = 0.1 * violation
         if complete:  # no violator was left out: go all the way, to a gap of about violation * |w|_1
-            target = min(target, 0.5 * aim / max(float(np.abs(point.w).sum()), 1e-300))
+            target = min(target, 0.9 * aim / max(float(np.abs(point.w).sum()), 1e-300))
         if core.is_small(problem) and self._hessian is None:
             point, slow = self._compiled_newton(local, point, target)
             if not slow:

@@ -37,9 +37,6 @@ class Small:
         y = np.ascontiguousarray(problem.y.T)
         arguments = (y, problem.weight, slope, ridge, b, pinned, problem.fit_intercept)
         self._path = core.call("path", problem.design, arguments)
-        # Views of what belongs to the path: every solve changes them.
-        self.w, self.b, self._residual = self._path.w.T, self._path.b[:, 0], self._path.residual.T
-        self._G = self._gradient()  # in w (d, q)
 
     @staticmethod
     def suits(problem: Problem) -> bool:
@@ -56,6 +53,16 @@ class Small:
     def loss(self) -> float:
         return float(self._path.loss)
 
+    @property
+    def b(self) -> Array:
+        """The intercepts (q,)."""
+        return self._path.b
+
+    def used(self) -> tuple[Array, Array]:
+        """Return the columns in use (m,) and their weights (m, q)."""
+        columns, values = self._path.used()
+        return columns, values.T
+
     def solve(
         self, alpha: float, reach: float, ratio: float, *, aim: float, max_iter: int, progress: Progress | None
     ) -> tuple[Certificate, Status, int] | None:
@@ -67,10 +74,10 @@ class Small:
         self._path.next(alpha, ratio)
         for iteration in range(1, min(max_iter, _PATIENCE) + 1):
             room = core.room(self.problem, reach)
-            if not self._path.advance(self._G.T, aim, reach, room, core.NEWTON_STEPS, core.MOST_SWEEPS):
+            found = self._path.round(aim, reach, room, core.NEWTON_STEPS, core.MOST_SWEEPS)
+            if found is None:
                 return None
-            self._G = self._gradient()
-            certificate = Certificate(*self._path.certify(self._G.T))
+            certificate = Certificate(*found)
             assert certificate.gap is not None
             if certificate.gap <= aim:
                 return certificate, Status.CONVERGED, iteration
@@ -78,7 +85,3 @@ class Small:
                 return certificate, Status.STOPPED, iteration
             reach = 0.0
         return (certificate, Status.MAX_ITER, max_iter) if max_iter <= _PATIENCE else None
-
-    def _gradient(self) -> Array:
-        G = self.problem.design.adjoint(self._residual)
-        return G if G.flags.f_contiguous else np.asfortranarray(G)
