@@ -1,4 +1,4 @@
-// Two ways to store the columns of a design; the sweep sees only dot, advance, add and moments.
+// Two ways to store the columns of a design; the sweep sees only dot, advance, both in one, add and moments.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -23,6 +23,9 @@ struct Dense {
     double dot(std::int64_t j, const double *r) const { return smaller::dot(at(j), r, rows); }
     void advance(std::int64_t j, const double *h, double step, double *r, double *z) const {
         smaller::advance(at(j), h, step, r, z, rows);
+    }
+    double advance_dot(std::int64_t j, const double *h, double step, double *r, double *z, std::int64_t next) const {
+        return smaller::advance_dot(at(j), h, step, r, z, at(next), rows);
     }
     void add(std::int64_t j, double step, double *z) const { smaller::axpy(at(j), step, z, rows); }
     Moments moments(std::int64_t j, const double *h, double center, double) const {
@@ -63,6 +66,10 @@ struct Csc {
             r[indices[i]] += h[indices[i]] * move;
             z[indices[i]] += move;
         }
+    }
+    double advance_dot(std::int64_t j, const double *h, double step, double *r, double *z, std::int64_t next) const {
+        advance(j, h, step, r, z);
+        return dot(next, r);
     }
     void add(std::int64_t j, double step, double *z) const {
         for (I i = indptr[j]; i < indptr[j + 1]; ++i) z[indices[i]] += step * double(data[i]);

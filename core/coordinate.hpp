@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "columns.hpp"
@@ -173,10 +174,16 @@ class Descent {
     static constexpr std::int64_t AHEAD = 4;    // coordinates, when fetching columns
     static constexpr double LEAST_SWEEP = 0.1;  // what a sweep over next to nothing costs
 
+    struct Change {
+        std::int64_t column = 0;
+        double step = 0.0;
+    };
+
     const Columns &X;
     const Coordinates &c;
     const Model &model;
     std::vector<double> h, r, z;
+    Change pending;                      // of a weight, not yet in r and z
     const std::vector<double> entry;     // weights at the start
     double tolerance = 0.0;              // of this run
     std::vector<char> moving;            // (m) whether a coordinate moved by more than that
@@ -226,6 +233,7 @@ class Descent {
             visits += double(step(m, total, shift, p));
             ++visited;
         }
+        carry_out();
         p.coordinate = m;
         visits += double(4 * n);
 
@@ -240,7 +248,7 @@ class Descent {
         const double old = c.w[m];
         double target = 0.0;
         if (c.square[m] > 0.0) {
-            const double gradient = c.gradient[m] + X.dot(j, r.data()) + shift * c.mean[m] * total;
+            const double gradient = c.gradient[m] + dot(j) + shift * c.mean[m] * total;
             target = soft_threshold(old * c.square[m] - gradient, c.slope[m]) / curvature;
         } else if (c.slope[m] == 0.0 && c.ridge[m] == 0.0) {
             target = old;  // a zero or constant column without a penalty: any weight is as good
@@ -251,12 +259,25 @@ class Descent {
         if (p.level < MOVING) moving[m] = turn > tolerance;
         if (change != 0.0) {
             c.w[m] = target;
-            X.advance(j, h.data(), change, r.data(), z.data());
+            carry_out();
+            pending = {j, change};
             shift -= change * c.mean[m];
             p.largest = std::max(p.largest, turn);
             visits *= 3;
         }
         return visits;
+    }
+
+    // The last change waits for the next product with r: both together cost little more than one.
+    double dot(std::int64_t j) {
+        if (pending.step == 0.0) return X.dot(j, r.data());
+        const Change last = std::exchange(pending, {});
+        return X.advance_dot(last.column, h.data(), last.step, r.data(), z.data(), j);
+    }
+
+    void carry_out() {
+        if (pending.step != 0.0) X.advance(pending.column, h.data(), pending.step, r.data(), z.data());
+        pending = {};
     }
 
     void end_of_sweep(Progress &p, std::int64_t max_sweeps, double tol) {

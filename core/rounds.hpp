@@ -201,8 +201,10 @@ class Path {
         };
         std::vector<Candidate> candidates;
         chosen = support;
+        // What rounding leaves of a gradient that equals the slope, as at the largest strength of all, is no violation.
+        const double factor = (1.0 - effort.reach) * (1.0 + 1e-12) * penalty.strength;
         for (std::size_t k = 0; k < rows.q; ++k)
-            each_above(G.data() + k * d, penalty.slope, (1.0 - effort.reach) * penalty.strength, d, [&](std::size_t j) {
+            each_above(G.data() + k * d, penalty.slope, factor, d, [&](std::size_t j) {
                 const std::size_t at = k * d + j;
                 if (w[at] == 0.0) candidates.push_back({std::fabs(G[at]) - penalty.slope_of(j), at});
             });

@@ -89,15 +89,14 @@ inline double total(const double (&lane)[LANES]) {
 #define SMALLER_PRIMITIVES(T)                                                                                   \
     /* sum x r */                                                                                               \
     SMALLER_CLONES inline double dot(const T *x, const double *r, std::size_t n) {                              \
-        double lane[LANES] = {0.0};                                                                             \
+        Four sum[4] = {};                                                                                       \
         std::size_t i = 0;                                                                                      \
-        for (; i + LANES <= n; i += LANES)                                                                      \
-            for (std::size_t l = 0; l < LANES; ++l) lane[l] += double(x[i + l]) * r[i + l];                     \
-        for (; i + SHORT <= n; i += SHORT)                                                                      \
-            for (std::size_t l = 0; l < SHORT; ++l) lane[l] += double(x[i + l]) * r[i + l];                     \
+        for (; i + 16 <= n; i += 16)                                                                            \
+            for (std::size_t l = 0; l < 4; ++l) sum[l] += four(x + i + 4 * l) * four(r + i + 4 * l);            \
+        for (; i + 4 <= n; i += 4) sum[0] += four(x + i) * four(r + i);                                         \
         double rest = 0.0;                                                                                      \
         for (; i < n; ++i) rest += double(x[i]) * r[i];                                                         \
-        return rest + total(lane);                                                                              \
+        return rest + (total(sum[0]) + total(sum[1])) + (total(sum[2]) + total(sum[3]));                        \
     }                                                                                                           \
     /* r += step h x, z += step x */                                                                            \
     SMALLER_CLONES inline void advance(const T *x, const double *h, double step, double *r, double *z,          \
@@ -107,6 +106,29 @@ inline double total(const double (&lane)[LANES]) {
             r[i] += h[i] * move;                                                                                \
             z[i] += move;                                                                                       \
         }                                                                                                       \
+    }                                                                                                           \
+    /* the same, and then sum next r */                                                                         \
+    SMALLER_CLONES inline double advance_dot(const T *x, const double *h, double step, double *r, double *z,    \
+                                             const T *next, std::size_t n) {                                    \
+        Four sum[4] = {};                                                                                       \
+        std::size_t i = 0;                                                                                      \
+        const auto four_rows = [&](std::size_t at, Four &into) SMALLER_INLINED {                                \
+            const Four move = four(x + at) * step, moved = four(r + at) + four(h + at) * move;                  \
+            put(moved, r + at);                                                                                 \
+            put(four(z + at) + move, z + at);                                                                   \
+            into += four(next + at) * moved;                                                                    \
+        };                                                                                                      \
+        for (; i + 16 <= n; i += 16)                                                                            \
+            for (std::size_t l = 0; l < 4; ++l) four_rows(i + 4 * l, sum[l]);                                   \
+        for (; i + 4 <= n; i += 4) four_rows(i, sum[0]);                                                        \
+        double rest = 0.0;                                                                                      \
+        for (; i < n; ++i) {                                                                                    \
+            const double move = step * double(x[i]);                                                            \
+            r[i] += h[i] * move;                                                                                \
+            z[i] += move;                                                                                       \
+            rest += double(next[i]) * r[i];                                                                     \
+        }                                                                                                       \
+        return rest + (total(sum[0]) + total(sum[1])) + (total(sum[2]) + total(sum[3]));                        \
     }                                                                                                           \
     /* z += step x */                                                                                           \
     SMALLER_CLONES inline void axpy(const T *x, double step, double *z, std::size_t n) {                        \

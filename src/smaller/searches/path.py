@@ -82,10 +82,7 @@ def trace_path(
             if found is not None:
                 path.append(_keep_small(alpha, small, *found))
                 continue
-            columns, values = small.used()
-            w = np.zeros((problem.n_columns, values.shape[1]))
-            w[columns] = values
-            walk = _Walk(problem, name, problem.at(w, small.b), scale)
+            walk = _Walk(problem, name, problem.at(small.w, small.b), scale)
             small = None
         path.append(walk.solve(alpha, reach, ratio, tol=tol, max_iter=max_iter, progress=progress))
     return path

@@ -58,6 +58,14 @@ class Small:
         """The intercepts (q,)."""
         return self._path.b
 
+    @property
+    def w(self) -> Array:
+        """All weights (d, q)."""
+        columns, values = self.used()
+        w = np.zeros((self.problem.n_columns, values.shape[1]))
+        w[columns] = values
+        return w
+
     def used(self) -> tuple[Array, Array]:
         """Return the columns in use (m,) and their weights (m, q)."""
         columns, values = self._path.used()
