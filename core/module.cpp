@@ -287,10 +287,10 @@ smaller::Outputs<T> outputs(const Strided<T> &a, std::size_t n, std::size_t q) {
 template <class T>
 double pass(Strided<const T> X, std::optional<Matrix<const double>> change, Strided<double> eta, Strided<const double> y,
             std::optional<Vector<const double>> weight, Strided<double> residual, Matrix<double> G, bool pinned,
-            Index threads) {
+            Index parts, Index threads) {
     const std::size_t n = X.shape(0), d = X.shape(1), q = eta.shape(1);
     require(n <= 1 || X.stride(0) == 1, "X must be stored column by column");
-    require(q > 0 && threads > 0, "outputs and threads must be at least one");
+    require(q > 0 && parts > 0 && threads > 0, "outputs, parts and threads must be at least one");
     require(!weight || weight->shape(0) == n, "weight must have length n");
     require(G.shape(0) == d && G.shape(1) == q, "G must be (d, q)");
     require(!change || (change->shape(0) == d && change->shape(1) == q), "change must be (d, q)");
@@ -299,7 +299,7 @@ double pass(Strided<const T> X, std::optional<Matrix<const double>> change, Stri
     const smaller::Dense<T> columns{X.data(), X.stride(1), n};
     nb::gil_scoped_release release;
     return smaller::pass(columns, d, rows, change ? change->data() : nullptr, moved, out, G.data(),
-                         std::size_t(threads));
+                         std::size_t(parts), std::size_t(threads));
 }
 
 double softmax(Strided<const double> eta, Strided<const double> y, std::optional<Vector<const double>> weight,
@@ -345,7 +345,8 @@ NB_MODULE(_core, m) {
         .def_prop_ro("b", &SmallPath::intercepts);
 #define PASS_NAMES                                                                                              \
     "X"_a.noconvert(), "change"_a.noconvert().none(), "eta"_a.noconvert(), "y"_a.noconvert(),                   \
-        "weight"_a.noconvert().none(), "residual"_a.noconvert(), "G"_a.noconvert(), "pinned"_a, "threads"_a
+        "weight"_a.noconvert().none(), "residual"_a.noconvert(), "G"_a.noconvert(), "pinned"_a, "parts"_a, \
+        "threads"_a
     m.def("pass_over", &pass<double>, PASS_NAMES);
     m.def("pass_over", &pass<float>, PASS_NAMES);
     m.def("softmax", &softmax, "eta"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),

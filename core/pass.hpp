@@ -16,9 +16,10 @@
 
 namespace smaller {
 
-constexpr std::size_t TILE = 5;                // outputs at a time
-constexpr std::size_t GROUP = 8, PAIRED = 4;  // columns at a time in X dw, and in X' R
-constexpr std::size_t CHUNK_BYTES = 3 << 17, FEWEST_ROWS = 256;  // of X: less than the second cache
+constexpr std::size_t TILE = 5;                 // outputs at a time
+constexpr std::size_t GROUP = 8;                // columns at a time in X dw; ABREAST in X' R
+constexpr std::size_t CHUNK_BYTES = 3 << 17;    // of X: less than the second cache
+constexpr std::size_t FEWEST_ROWS = CHUNK;      // in a chunk, however many columns there are
 
 // out_k += sum_j w_jk x_j over GROUP columns and Q outputs. The columns that follow are fetched meanwhile: runs as short
 // as these end before the hardware has noticed them.
@@ -43,20 +44,20 @@ SMALLER_INLINE void add_columns(const T *const *x, const T *const *following, co
             for (std::size_t j = 0; j < GROUP; ++j) out[k][i] += w[j * q + k] * double(x[j][i]);
 }
 
-// g_jk += sum_i x_ij r_ik over PAIRED columns and Q outputs.
+// g_jk += sum_i x_ij r_ik over ABREAST columns and Q outputs.
 template <std::size_t Q, class T>
 SMALLER_INLINE void add_dots(const T *const *x, Outputs<const double> R, std::size_t rows, double *const *g) {
-    Four sum[PAIRED][Q] = {};
+    Four sum[ABREAST][Q] = {};
     std::size_t i = 0;
     for (; i + 4 <= rows; i += 4) {
-        Four a[PAIRED];
-        for (std::size_t j = 0; j < PAIRED; ++j) a[j] = four(x[j] + i);
+        Four a[ABREAST];
+        for (std::size_t j = 0; j < ABREAST; ++j) a[j] = four(x[j] + i);
         for (std::size_t k = 0; k < Q; ++k) {
             const Four r = four(R[k] + i);
-            for (std::size_t j = 0; j < PAIRED; ++j) sum[j][k] += a[j] * r;
+            for (std::size_t j = 0; j < ABREAST; ++j) sum[j][k] += a[j] * r;
         }
     }
-    for (std::size_t j = 0; j < PAIRED; ++j)
+    for (std::size_t j = 0; j < ABREAST; ++j)
         for (std::size_t k = 0; k < Q; ++k) {
             double rest = 0.0;
             for (std::size_t t = i; t < rows; ++t) rest += double(x[j][t]) * R[k][t];
@@ -114,14 +115,14 @@ struct Moving {
     /* G += X' R for a chunk of rows */                                                                         \
     SMALLER_CLONES inline void add_adjoint(const Dense<T> &X, std::size_t d, std::size_t start, std::size_t rows, \
                                            std::size_t q, Outputs<const double> R, double *G) {                 \
-        std::vector<double> unused(q);                                                                          \
-        for (std::size_t j = 0; j < d; j += PAIRED)                                                             \
+        double unused[TILE];                                                                                    \
+        for (std::size_t j = 0; j < d; j += ABREAST)                                                             \
             for (std::size_t k = 0; k < q; k += TILE) {                                                         \
-                const T *x[PAIRED];                                                                             \
-                double *g[PAIRED];                                                                              \
-                for (std::size_t p = 0; p < PAIRED; ++p) {                                                      \
+                const T *x[ABREAST];                                                                             \
+                double *g[ABREAST];                                                                              \
+                for (std::size_t p = 0; p < ABREAST; ++p) {                                                      \
                     x[p] = X.at(std::int64_t(std::min(j + p, d - 1))) + start;                                  \
-                    g[p] = (j + p < d ? G + (j + p) * q : unused.data()) + k;                                   \
+                    g[p] = j + p < d ? G + (j + p) * q + k : unused;                                            \
                 }                                                                                               \
                 with_size(q - k, [&](auto size) SMALLER_INLINED {                                               \
                     add_dots<size()>(x, Outputs<const double>{R[k] + start, R.stride}, rows, g);                \
@@ -133,25 +134,27 @@ SMALLER_PRODUCTS(float)
 #undef SMALLER_PRODUCTS
 
 // Moves eta (q, n) by X change, where `change` (d, q) is not null; fills the residual (q, n) and the gradient G (d, q)
-// there, and returns the loss. Every thread has its own rows.
+// there, and returns the loss. The rows fall into `parts` whose sums are added in order, so that the number of threads
+// that share them makes no difference.
 template <class T>
 double pass(const Dense<T> &X, std::size_t d, const Softmax &all, const double *change, Outputs<double> eta,
-            Outputs<double> residual, double *G, std::size_t threads) {
+            Outputs<double> residual, double *G, std::size_t parts, std::size_t threads) {
     const std::size_t n = all.n, q = all.q;
     const Moving<T> moving(X, change, d, q);
     const std::size_t step = std::max(FEWEST_ROWS, CHUNK_BYTES / (sizeof(T) * std::max<std::size_t>(d, 1)) / 4 * 4);
-    const std::size_t share = ((n + threads - 1) / threads + step - 1) / step * step;
-    std::vector<double> losses(threads), gradients(threads * d * q);
+    const std::size_t share = ((n + parts - 1) / parts + step - 1) / step * step;
+    std::vector<double> losses(parts), gradients(parts * d * q);
     const auto work = [&](std::size_t thread) {
-        for (std::size_t i = thread * share; i < std::min(n, (thread + 1) * share); i += step) {
-            const std::size_t rows = std::min(step, n - i);
-            add_product(moving, i, rows, q, eta);
-            const Softmax part{all.y.from(i), all.c ? all.c + i : nullptr, rows, q, all.pinned};
-            const Outputs<double> P = residual.from(i);
-            losses[thread] += part.evaluate({eta.data + i, eta.stride}, P);
-            part.differentiate({P.data, P.stride}, P);
-            add_adjoint(X, d, i, rows, q, {residual.data, residual.stride}, gradients.data() + thread * d * q);
-        }
+        for (std::size_t part = thread; part < parts; part += threads)
+            for (std::size_t i = part * share; i < std::min(n, (part + 1) * share); i += step) {
+                const std::size_t rows = std::min(step, n - i);
+                add_product(moving, i, rows, q, eta);
+                const Softmax some{all.y.from(i), all.c ? all.c + i : nullptr, rows, q, all.pinned};
+                const Outputs<double> P = residual.from(i);
+                losses[part] += some.evaluate({eta.data + i, eta.stride}, P);
+                some.differentiate({P.data, P.stride}, P);
+                add_adjoint(X, d, i, rows, q, {residual.data, residual.stride}, gradients.data() + part * d * q);
+            }
     };
     std::vector<std::thread> others;
     std::size_t started = 1;
@@ -164,9 +167,9 @@ double pass(const Dense<T> &X, std::size_t d, const Softmax &all, const double *
     for (std::thread &other : others) other.join();
     double loss = 0.0;
     std::fill(G, G + d * q, 0.0);
-    for (std::size_t thread = 0; thread < threads; ++thread) {
-        loss += losses[thread];
-        for (std::size_t i = 0; i < d * q; ++i) G[i] += gradients[thread * d * q + i];
+    for (std::size_t part = 0; part < parts; ++part) {
+        loss += losses[part];
+        for (std::size_t i = 0; i < d * q; ++i) G[i] += gradients[part * d * q + i];
     }
     return loss;
 }

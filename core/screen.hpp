@@ -15,8 +15,6 @@
 
 namespace smaller {
 
-constexpr std::size_t ABREAST = 4;  // columns at a time
-
 // G (q, columns) = R X for columns of n numbers, n a multiple of 8; columns are a multiple of ABREAST.
 SMALLER_CLONES inline void single_products(const float *X, std::size_t n, std::size_t columns, const float *R,
                                            std::size_t q, float *G) {

@@ -26,6 +26,7 @@
 namespace smaller {
 
 constexpr std::size_t LANES = 32, SHORT = 8;
+constexpr std::size_t ABREAST = 4;  // columns at a time that share a factor
 
 // A few numbers at a time, for inner loops that must keep their sums in registers.
 #ifdef __GNUC__

@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_info  # noqa: E402
 from smaller import SMLR, cli  # noqa: E402
 from smaller.cli import main  # noqa: E402
 from smaller.persistence import load, save  # noqa: E402
+from smaller.solvers import core  # noqa: E402
 from smaller.study import facts as say  # noqa: E402
 
 ROWS = 60
@@ -149,7 +150,8 @@ def test_a_seed_gives_the_same_results_on_any_number_of_threads(fitted: Path, ru
 def test_threads_go_to_the_folds_of_small_tables_and_to_the_algebra_of_large_ones() -> None:
     def shared(rows: int) -> tuple[int, set[int]]:
         with cli._threads(2, np.broadcast_to(0.0, (rows, 3))):
-            return effective_n_jobs(None), {part["num_threads"] for part in threadpool_info()}
+            algebra = {part["num_threads"] for part in threadpool_info()}
+            return effective_n_jobs(None), algebra | {core._threads()}
 
     np.ones((2, 2)) @ np.ones((2, 2))  # linear algebra is loaded
     assert shared(100) == (2, {1})

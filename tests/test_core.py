@@ -384,12 +384,12 @@ def test_softmax_of_a_slice_leaves_the_rest_alone() -> None:
     assert np.all(residual[30:] == 7.0)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("parts", "threads"), [(1, 1), (3, 1), (5, 3), (2, 4)])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(
     ("n", "d", "q"), [(1, 1, 1), (3, 2, 2), (257, 5, 3), (1000, 9, 4), (601, 17, 5), (300, 8, 6), (513, 3, 13)]
 )
-def test_a_pass_is_two_products_and_a_softmax(n: int, d: int, q: int, dtype: str, threads: int) -> None:
+def test_a_pass_is_two_products_and_a_softmax(n: int, d: int, q: int, dtype: str, parts: int, threads: int) -> None:
     rng = np.random.default_rng(n + d + q)
     X = np.asfortranarray(rng.standard_normal((n, d)).astype(dtype))
     change = np.ascontiguousarray(rng.standard_normal((d, q)) * (rng.random((d, 1)) < 0.7))
@@ -398,7 +398,7 @@ def test_a_pass_is_two_products_and_a_softmax(n: int, d: int, q: int, dtype: str
     wide = X.astype(float)
     for step, c in ((change, None), (None, weight), (0.0 * change, None), (change, weight)):
         moved, residual, G = eta.copy(order="F"), np.empty_like(eta), np.empty((d, q))
-        loss = _core.pass_over(X, step, moved, y, c, residual, G, pinned, threads)
+        loss = _core.pass_over(X, step, moved, y, c, residual, G, pinned, parts, threads)
         target = eta if step is None else eta + wide @ step
         np.testing.assert_allclose(moved, target, rtol=1e-13, atol=1e-13)
         expected, gradient = reference_softmax(target, y, c, pinned)
@@ -418,6 +418,7 @@ def test_a_pass_checks_shapes_and_layout() -> None:
         "residual": np.zeros((6, 3), order="F"),
         "G": np.zeros((2, 3)),
         "pinned": False,
+        "parts": 1,
         "threads": 1,
     }
     _core.pass_over(**good)
@@ -429,6 +430,7 @@ def test_a_pass_checks_shapes_and_layout() -> None:
         "weight": np.ones(5),
         "residual": np.zeros((6, 2), order="F"),
         "G": np.zeros((3, 2)),
+        "parts": 0,
         "threads": 0,
     }
     for name, value in wrong.items():

@@ -280,11 +280,21 @@ def test_one_pass_is_the_same_as_its_parts(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(G, problem.gradient(there), rtol=1e-10, atol=1e-9)
 
 
-def test_threads_are_few_where_there_is_little_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    assert [core._threads(work) for work in (10, 10**7, 10**9)] == [1, 2, 4]
-    monkeypatch.setenv("OMP_NUM_THREADS", "100")
-    assert core._threads(10**12) == 8
-    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")  # nested levels: not ours to interpret
-    monkeypatch.setattr("os.cpu_count", lambda: None)
-    assert core._threads(10**12) == 1
+def test_the_environment_says_how_many_threads_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    for value, expected in (("4", 4), ("0", 1), ("", 2), ("4,2", 16)):  # nested levels are not ours to interpret
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert core._threads() == expected
+
+
+def test_the_number_of_threads_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = random_case(3, n=40_000, d=200)
+    problem = case.problem()
+    change = random_point(case, 0)[0]
+    found = []
+    for count in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", count)
+        found.append(core.evaluate(problem, problem.null().eta.copy(order="F"), problem.design, change))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][2], found[1][2])

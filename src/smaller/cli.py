@@ -352,8 +352,13 @@ def _threads(limit: int | None, X: Any) -> Iterator[None]:
 
     count = limit or cpu_count()
     folds, algebra = (count, 1) if is_small(*X.shape) else (1, count)
-    with threadpool_limits(algebra), parallel_config(backend="threading", n_jobs=folds):
-        yield
+    before = os.environ.get("OMP_NUM_THREADS", "")
+    os.environ["OMP_NUM_THREADS"] = str(algebra)  # what the core goes by
+    try:
+        with threadpool_limits(algebra), parallel_config(backend="threading", n_jobs=folds):
+            yield
+    finally:
+        os.environ["OMP_NUM_THREADS"] = before
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The door to the compiled core: the only file that imports it."""
+"""The solvers' door to the compiled core (the softmax, in `likelihoods`, is the other one)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_SWEEPS = 100  # over the columns, in one model
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to a working set: half the rows, within these
 _SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
 _THIN = 32  # outputs up to which the core's own products beat those of BLAS
-_LEAST_WORK, _MOST_THREADS = 1 << 22, 8  # multiplications that make a thread worth it; more threads wait for memory
+_PART, _PARTS = 1 << 22, 8  # multiplications that are worth a thread of their own; more threads wait for memory
 
 correct, descend_gram = _core.correct, _core.descend_gram
 
@@ -52,9 +52,9 @@ def evaluate(problem: Problem, eta: Array, design: Design, change: Array | None 
     """
     if isinstance(problem.likelihood, Multinomial) and isinstance(design, Dense) and _thin(eta, problem.y, design.X):
         residual, G = np.empty_like(eta), np.empty((design.shape[1], eta.shape[1]))
-        pinned, threads = not problem.likelihood.shift_invariant, _threads(design.X.size * eta.shape[1])
-        loss = _core.pass_over(design.X, change, eta, problem.y, problem.weight, residual, G, pinned, threads)
-        return loss, residual, G
+        pinned, parts = not problem.likelihood.shift_invariant, min(design.X.size * eta.shape[1] // _PART + 1, _PARTS)
+        arguments = (change, eta, problem.y, problem.weight, residual, G, pinned, parts, min(parts, _threads()))
+        return _core.pass_over(design.X, *arguments), residual, G
     if change is not None:
         eta += design.forward(change)
     loss, residual = problem.evaluate(eta)
@@ -66,8 +66,7 @@ def _thin(eta: Array, *others: Array) -> bool:
     return eta.shape[1] <= _THIN and all(is_numpy_array(a) and a.strides[0] == a.itemsize for a in (eta, *others))
 
 
-def _threads(work: int) -> int:
-    """Return how many threads are worth their while, within OMP_NUM_THREADS or else the processors there are."""
+def _threads() -> int:
+    """Return how many threads may run: OMP_NUM_THREADS, or else one for every processor."""
     limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS") or ""
-    allowed = int(limit) if limit.isdigit() else os.cpu_count() or 1
-    return max(1, min(allowed, work // _LEAST_WORK, _MOST_THREADS))
+    return max(int(limit), 1) if limit.isdigit() else os.cpu_count() or 1
