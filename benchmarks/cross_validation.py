@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.compare.problems import make
 from smaller import SMLRCV, smlr_path
 
-FOLDS, RUNS = 10, 7
+FOLDS, RUNS = 10, 15
 TOLERANCES = (1e-6, 1e-4)  # the first is the default, here and below
 THRESHOLDS = (1e-7, 1e-8, 1e-9)
 SCRIPT = """

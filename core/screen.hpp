@@ -46,6 +46,13 @@ SMALLER_CLONES inline bool widen(const float *g, const double *norm, const doubl
     return count == n;
 }
 
+// G (q, d) = R X.
+template <class Columns>
+void products(const Columns &X, std::size_t d, const double *R, std::size_t q, double *G) {
+    for (std::size_t k = 0; k < q; ++k)
+        for (std::size_t j = 0; j < d; ++j) G[k * d + j] = X.dot(std::int64_t(j), R + k * X.rows);
+}
+
 // Any columns: all of them exactly.
 template <class Columns>
 class Screen {
@@ -53,10 +60,7 @@ class Screen {
     Screen(const Columns &X, std::size_t d) : X(X), d(d) {}
 
     // Fills G (q, d) = R X, to the last digit wherever |G_j| is not certainly below level * slope_j.
-    void fill(const double *R, std::size_t q, const double *, double, double *G) {
-        for (std::size_t k = 0; k < q; ++k)
-            for (std::size_t j = 0; j < d; ++j) G[k * d + j] = X.dot(std::int64_t(j), R + k * X.rows);
-    }
+    void fill(const double *R, std::size_t q, const double *, double, double *G) { products(X, d, R, q, G); }
 
   private:
     const Columns X;
@@ -67,8 +71,10 @@ template <>
 class Screen<Dense<double>> {
   public:
     Screen(const Dense<double> &X, std::size_t d)
-        : X(X), d(d), rows((X.rows + 7) / 8 * 8), columns((d + ABREAST - 1) / ABREAST * ABREAST), copy(rows * columns),
-          norm(d) {
+        : X(X), d(d), rows((X.rows + 7) / 8 * 8), columns((d + ABREAST - 1) / ABREAST * ABREAST) {
+        if (rows * columns > MOST) return;
+        copy.resize(rows * columns);
+        norm.resize(d);
         for (std::size_t j = 0; j < d; ++j) {
             const double *x = X.at(std::int64_t(j));
             norm[j] = to_single(x, copy.data() + j * rows);
@@ -77,6 +83,7 @@ class Screen<Dense<double>> {
 
     void fill(const double *R, std::size_t q, const double *slope, double level, double *G) {
         constexpr std::size_t BLOCK = 64;
+        if (copy.empty()) return products(X, d, R, q, G);
         single.assign(q * rows, 0.0f);
         found.resize(q * columns);
         length.resize(q);
@@ -97,6 +104,7 @@ class Screen<Dense<double>> {
 
   private:
     static constexpr double ROUNDING = 6e-8;
+    static constexpr std::size_t MOST = 1 << 24;  // numbers in the copy: memory stays that of the data
     const Dense<double> X;
     const std::size_t d, rows, columns;
     std::vector<float> copy, single, found;
