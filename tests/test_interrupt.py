@@ -30,6 +30,7 @@ import json, os, signal, threading, time
 import numpy as np
 from smaller import RMLR, SMLR
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 rng = np.random.default_rng(0)
 {data}
 model = {model}
