@@ -1,7 +1,7 @@
 // Vector primitives of the coordinate sweep.
 //
 // Each is an ordinary function over raw pointers so that the compiler can emit one clone per x86-64 level and pick
-// one at load time: wheels run everywhere and still use AVX2 / AVX-512. Sums run in LANES independent
+// one at load time: wheels run everywhere and still use AVX2 / AVX-512. Sums run in a fixed number of independent
 // accumulators: that needs no -ffast-math and fixes the order of summation for every vector width.
 #pragma once
 #include <cmath>
@@ -48,6 +48,7 @@ struct Lanes {
         for (std::size_t l = 0; l < N; ++l) lane[l] += b.lane[l];
         return *this;
     }
+    friend Lanes operator+(Lanes a, const Lanes &b) { return a += b; }
     friend Lanes operator*(Lanes a, const Lanes &b) {
         for (std::size_t l = 0; l < N; ++l) a.lane[l] *= b.lane[l];
         return a;
