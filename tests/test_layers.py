@@ -20,7 +20,7 @@ LAYERS = [
     ["solvers"],
     ["searches"],
     ["validation", "estimators"],
-    ["datasets", "persistence", "tables", "columns", "study", "plotting", "report", "cli", "distributed", "export"],
+    ["datasets", "persistence", "plotting", "app"],
 ]
 BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another
 DOORS = ("likelihoods", "solvers.core")  # to the compiled core
@@ -165,7 +165,7 @@ def test_a_forbidden_import_is_caught(module: str, statement: str) -> None:
         ("solvers.coordinate", "from .driver import drive"),
         ("estimators.smlr", "from ..decisions import adjust_priors\nfrom sklearn.base import BaseEstimator"),
         ("estimators.smlr", "class A:\n    def to_frame(self):\n        import pandas"),
-        ("cli", "import typer\nfrom smaller import SMLR\nfrom smaller.datasets import load"),
+        ("app.cli", "import typer\nfrom smaller import SMLR\nfrom smaller.datasets import load"),
         ("", "from smaller.estimators.smlr import SMLR"),
     ],
 )

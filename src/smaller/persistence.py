@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -44,7 +45,8 @@ MAX_JSON_BYTES = 64 << 20
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 60  # of nested values
 
-# Every class a file may name. All are plain data: their methods run only when the user calls them.
+# Every class a file may name. All are plain data: their methods run only when the user calls them. A name stays as it
+# was when files first held it, wherever the class lives today (`_MOVED`).
 _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.estimators.smlr": ("SMLR", "RMLR"),
     "smaller.estimators.cross_validated": ("SMLRCV",),
@@ -70,6 +72,10 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "sklearn.frozen": ("FrozenEstimator",),
     "sklearn.linear_model": ("LogisticRegression",),
     "sklearn.model_selection": ("KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit"),
+}
+_MOVED = {
+    "smaller.columns": "smaller.app.columns",
+    "smaller.study.answer": "smaller.app.study.answer",
 }
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 _MAY_BE_UNKNOWN = {
@@ -274,7 +280,7 @@ class _Writer:
 
 def _type_name(cls: type, field: str) -> str:
     for module, names in _TYPES.items():
-        if cls.__name__ in names and getattr(import_module(module), cls.__name__, None) is cls:
+        if cls.__name__ in names and getattr(_home(module), cls.__name__, None) is cls:
             return f"{module}.{cls.__name__}"
     raise ModelFileError(
         f"{field} is of type {cls.__module__}.{cls.__qualname__}, which a model file cannot hold: it stores data, "
@@ -492,8 +498,13 @@ def _type_of(name: Any) -> type:
     module, _, cls = name.rpartition(".") if isinstance(name, str) else ("", "", "")
     if cls not in _TYPES.get(module, ()):
         raise ModelFileError(f"The model file holds the unknown type {str(name)[:80]!r}: upgrade smaller.")
-    found: type = getattr(import_module(module), cls)
+    found: type = getattr(_home(module), cls)
     return found
+
+
+def _home(module: str) -> ModuleType:
+    """Return the module in which the classes of a file's ``module`` live today."""
+    return import_module(_MOVED.get(module, module))
 
 
 def _listed(content: Any, length: int | None = None) -> list[Any]:

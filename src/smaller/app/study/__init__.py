@@ -5,7 +5,7 @@ into numbers, `stability` counts which features are found again, `facts` lets th
 `run_study` puts the answer together. Nothing here reads or writes files.
 """
 
-from smaller.study.answer import Study, TableModel, UnusableModelError, run_study
-from smaller.study.models import available_models
+from smaller.app.study.answer import Study, TableModel, UnusableModelError, run_study
+from smaller.app.study.models import available_models
 
 __all__ = ["Study", "TableModel", "UnusableModelError", "available_models", "run_study"]

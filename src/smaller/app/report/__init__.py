@@ -10,7 +10,7 @@ import io
 import json
 from typing import Any
 
-from smaller.report.page import render
+from smaller.app.report.page import render
 
 __all__ = ["features_csv", "render", "report_json"]
 

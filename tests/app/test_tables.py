@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smaller.columns import Column, TableEncoder, class_labels
+from smaller.app.columns import Column, TableEncoder, class_labels
+from smaller.app.tables import Table, TableError, read_table, unique_names
 from smaller.persistence import load, save
-from smaller.tables import Table, TableError, read_table, unique_names
 
 pa = pytest.importorskip("pyarrow")
 

@@ -6,8 +6,8 @@ import json
 from html import escape
 from typing import Any
 
-from smaller.report.svg import bars, calibration_chart, import_chart, path_chart, score_chart
-from smaller.report.words import estimate, name, percent
+from smaller.app.report.svg import bars, calibration_chart, import_chart, path_chart, score_chart
+from smaller.app.report.words import estimate, name, percent
 
 __all__ = ["Facts", "certificate", "decisions", "errors", "features", "kernel", "method", "path", "settings"]
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from smaller.app.columns import TableEncoder
+from smaller.app.study import facts as say
+from smaller.app.study.honest import HeldOut, make_plan, predict_held_out
+from smaller.app.study.judgement import calibration, confusion, decision_tables, performance
+from smaller.app.study.models import MODELS, available_models, fit_model
+from smaller.app.study.stability import measure_stability
+from smaller.app.tables import Table
 from smaller.arrays import Array
-from smaller.columns import TableEncoder
-from smaller.study import facts as say
-from smaller.study.honest import HeldOut, make_plan, predict_held_out
-from smaller.study.judgement import calibration, confusion, decision_tables, performance
-from smaller.study.models import MODELS, available_models, fit_model
-from smaller.study.stability import measure_stability
-from smaller.tables import Table
 
 __all__ = ["Study", "TableModel", "UnusableModelError", "run_study"]
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from smaller.study.models import available_models
+from smaller.app.study.models import available_models
 
 __all__ = ["diagnose"]
 

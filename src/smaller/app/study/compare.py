@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from smaller.app.study.honest import make_plan, predict_held_out
+from smaller.app.study.judgement import performance
+from smaller.app.study.models import available_models
+from smaller.app.tables import TableError
 from smaller.arrays import Array
-from smaller.study.honest import make_plan, predict_held_out
-from smaller.study.judgement import performance
-from smaller.study.models import available_models
-from smaller.tables import TableError
 
 __all__ = ["compare_models"]
 

@@ -1,7 +1,7 @@
 """Tables from files: CSV, TSV, Parquet, Feather/Arrow, NPZ and svmlight, read into named columns.
 
 A reader either returns a `Table` or raises `TableError` with one sentence that says what to do. What a column *means*
-(number or category, how it becomes features) is the business of `smaller.columns`.
+(number or category, how it becomes features) is the business of `smaller.app.columns`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_table(path: str | Path) -> Table:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from smaller.tables import read_table
+    >>> from smaller.app.tables import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "t.csv"
     ...     _ = path.write_text("a,b,a\n1,x,?\n2,,3.5\n")

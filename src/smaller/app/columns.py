@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from smaller.app.tables import Table, TableError, unique_names
 from smaller.arrays import Array
-from smaller.tables import Table, TableError, unique_names
 
 __all__ = ["Column", "TableEncoder", "check_names", "class_labels"]
 

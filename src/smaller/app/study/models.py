@@ -15,8 +15,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from smaller.app.tables import TableError
 from smaller.arrays import Array
-from smaller.tables import TableError
 
 __all__ = ["MODELS", "ModelSpec", "available_models", "fit_model", "make_model"]
 

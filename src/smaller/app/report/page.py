@@ -8,8 +8,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from smaller.report.sections import Facts, certificate, decisions, errors, features, kernel, method, path, settings
-from smaller.report.words import estimate, name, percent
+from smaller.app.report.sections import Facts, certificate, decisions, errors, features, kernel, method, path, settings
+from smaller.app.report.words import estimate, name, percent
 
 __all__ = ["render"]
 
@@ -24,8 +24,8 @@ def render(facts: Facts) -> str:
     """
     sections = [_answer, features, errors, decisions, path, kernel, certificate, method, settings]
     body = "\n".join(piece for section in sections if (piece := section(facts)))
-    parts = {part: files("smaller.report").joinpath(part).read_text("utf-8") for part in ("page.css", "page.js")}
-    template = Template(files("smaller.report").joinpath("template.html").read_text("utf-8"))
+    parts = {part: files("smaller.app.report").joinpath(part).read_text("utf-8") for part in ("page.css", "page.js")}
+    template = Template(files("smaller.app.report").joinpath("template.html").read_text("utf-8"))
     return template.substitute(
         title=f"What predicts {name(facts['settings']['target'])}?",
         style=parts["page.css"],

@@ -26,11 +26,12 @@ from joblib import effective_n_jobs  # noqa: E402
 from pyarrow import feather, parquet  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
-from smaller import SMLR, cli  # noqa: E402
-from smaller.cli import main  # noqa: E402
+from smaller import SMLR  # noqa: E402
+from smaller.app import cli  # noqa: E402
+from smaller.app.cli import main  # noqa: E402
+from smaller.app.study import facts as say  # noqa: E402
 from smaller.persistence import load, save  # noqa: E402
 from smaller.solvers import core  # noqa: E402
-from smaller.study import facts as say  # noqa: E402
 
 ROWS = 60
 NAMES = ["plain", 'q"uote', "<script>alert(1)</script>", "ümlaut 😀", "plain", "colour", "gaps", "kind"]
@@ -104,7 +105,7 @@ def test_predict_gives_what_the_model_gives(fitted: Path, run: Run) -> None:
     code, out, _ = run("predict", fitted / "out" / "model.smaller", fitted / "odd.csv")
     assert code == 0
     rows = list(csv.DictReader(io.StringIO(out)))
-    from smaller.tables import read_table
+    from smaller.app.tables import read_table
 
     model = load(fitted / "out" / "model.smaller")
     proba = model.predict_proba(read_table(fitted / "odd.csv"))
@@ -393,9 +394,9 @@ def test_kill_while_the_results_are_written_leaves_the_old_ones(victim: str, fit
     script = f"""
 import json, os, signal
 from pathlib import Path
-from smaller import cli
+from smaller.app import cli
 from smaller.persistence import load
-from smaller.study import Study
+from smaller.app.study import Study
 folder = Path({str(folder)!r})
 facts = json.loads((folder / "report.json").read_text()) | {{"seconds": 1e9}}
 study = Study(load(folder / "model.smaller"), facts)

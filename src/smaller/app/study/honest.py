@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
+from smaller.app.study.models import FOLDS, MODELS, available_models, fit_model
 from smaller.arrays import Array
-from smaller.study.models import FOLDS, MODELS, available_models, fit_model
 
 __all__ = ["HeldOut", "Plan", "is_small", "make_plan", "predict_held_out", "stages"]
 

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smaller.columns import TableEncoder, class_labels
-from smaller.report import features_csv, render, report_json
-from smaller.report.svg import nice_ticks
-from smaller.report.words import name as shown_name
-from smaller.study import Study, UnusableModelError, run_study
-from smaller.study import facts as say
-from smaller.study.judgement import calibration, confusion, decision_tables, performance
-from smaller.tables import Table
+from smaller.app.columns import TableEncoder, class_labels
+from smaller.app.report import features_csv, render, report_json
+from smaller.app.report.svg import nice_ticks
+from smaller.app.report.words import name as shown_name
+from smaller.app.study import Study, UnusableModelError, run_study
+from smaller.app.study import facts as say
+from smaller.app.study.judgement import calibration, confusion, decision_tables, performance
+from smaller.app.tables import Table
 
 HOSTILE = ["</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b", "$title ${body}", "=1+1"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from smaller.report.words import name as short
+from smaller.app.report.words import name as short
 
 __all__ = ["Frame", "bars", "calibration_chart", "import_chart", "path_chart", "score_chart"]
 

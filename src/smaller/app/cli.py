@@ -26,13 +26,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 
-from smaller.columns import TableEncoder, class_labels
+from smaller.app.columns import TableEncoder, class_labels
+from smaller.app.report import features_csv, render, report_json
+from smaller.app.study import Study, TableModel, UnusableModelError, available_models, run_study
+from smaller.app.study.honest import is_small, stages
+from smaller.app.tables import Table, TableError, read_table
 from smaller.decisions import adjust_priors
 from smaller.persistence import ModelFileError, atomic_write, load, save
-from smaller.report import features_csv, render, report_json
-from smaller.study import Study, TableModel, UnusableModelError, available_models, run_study
-from smaller.study.honest import is_small, stages
-from smaller.tables import Table, TableError, read_table
 
 __all__ = ["app", "main"]
 
@@ -130,7 +130,7 @@ def path(
 ) -> None:
     """Follow the whole path: for every strength the loss and the weights (per standard deviation)."""
     from smaller import smlr_path
-    from smaller.study.models import make_model
+    from smaller.app.study.models import make_model
 
     X, y, encoder, _ = _prepare(table, target, drop, missing)
     with _threads(threads, X):
@@ -166,7 +166,7 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Judge every model on the same held-out rows of one table."""
-    from smaller.study.compare import compare_models
+    from smaller.app.study.compare import compare_models
 
     _check_choice("--rule", rule, ["1se", "min"])
     X, y, _, notes = _prepare(table, target, drop, missing)
@@ -246,7 +246,7 @@ def demo(
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Say what this installation has: versions, linear algebra, threads, models, GPU."""
-    from smaller.study.diagnosis import diagnose
+    from smaller.app.study.diagnosis import diagnose
 
     facts = diagnose()
     if as_json:
