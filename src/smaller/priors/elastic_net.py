@@ -1,51 +1,16 @@
-"""Which weights we expect; a prior never sees data.
-
-Symbols: ``w`` (d, q), ``G`` (d, q) gradient of the loss in w. Penalties are ``-log p(w)`` with constants dropped.
-Every prior can be replaced at a point ``w`` by ``sum slope |w| + ridge w^2 / 2`` lying above it and touching there
-(``linearise``); solvers know nothing else about priors.
-"""
+"""Absolute values and squares: the Laplace prior, the Normal prior, and both together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from smaller.arrays import Array, array_namespace, positive_part, soft_threshold, to_host
+from smaller.priors.protocol import inverse_magnitude
 
-__all__ = ["ALL_PRIORS", "ElasticNet", "Jeffreys", "Laplace", "Normal", "Prior"]
-
-
-class Prior(Protocol):
-    """Contract of a prior; methods see whole arrays."""
-
-    def penalty(self, w: Array) -> float:
-        """Return ``-log p(w)`` up to a constant."""
-
-    def linearise(self, w: Array, form: str) -> tuple[Array, Array]:
-        """Return (slope, ridge), each (d, q), of the majoriser at ``w``; ``form`` "l1" or "l2" says which to use."""
-
-    def shrink(self, a: Array, step: Array | float) -> Array:
-        """Return the minimiser of ``(w - a)^2 / (2 step) + penalty(w)``."""
-
-    def violation(self, w: Array, G: Array) -> Array:
-        """Return how far each weight is from stationarity (d, q), in units of the gradient."""
-
-    def conjugate(self, G: Array) -> float:
-        """Return the penalty's conjugate at ``G`` (finite for feasible ``G``)."""
-
-    def feasible(self, G: Array) -> float:
-        """Return the largest s in [0, 1] such that ``s G`` lies where the conjugate is finite."""
-
-    def center(self, w: Array) -> Array:
-        """Return the canonical one among weights that differ by a shift common to all outputs of a column."""
-
-    def take(self, columns: Array) -> Prior:
-        """Return the prior of some columns."""
-
-    def free(self, n_columns: int) -> np.ndarray[Any, Any]:
-        """Return the indices of the columns, out of ``n_columns``, without any penalty."""
+__all__ = ["ElasticNet", "Laplace", "Normal"]
 
 
 def _column(values: Array, columns: Array) -> Array:
@@ -55,13 +20,6 @@ def _column(values: Array, columns: Array) -> Array:
 
 def _is_zero(part: Array | float) -> bool:
     return isinstance(part, float) and part == 0.0
-
-
-def _inverse_magnitude(w: Array) -> Array:
-    """Return ``1 / |w|``, infinite at zero, without a warning."""
-    xp = array_namespace(w)
-    zero = w == 0
-    return xp.where(zero, xp.inf + 0.0 * w, 1.0 / xp.where(zero, 1.0 + 0.0 * w, xp.abs(w)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +46,7 @@ class ElasticNet:
             return slope, zero + self.ridge
         # A column without a slope keeps a finite ridge at zero: 0 * inf must not poison it.
         return zero, xp.where(
-            slope > 0, slope * _inverse_magnitude(xp.where(slope > 0, w, 1.0 + zero)), zero
+            slope > 0, slope * inverse_magnitude(xp.where(slope > 0, w, 1.0 + zero)), zero
         ) + self.ridge
 
     def shrink(self, a: Array, step: Array | float) -> Array:
@@ -158,53 +116,3 @@ def Laplace(alpha: float, factors: Array | None = None) -> ElasticNet:  # noqa: 
 def Normal(alpha: float, factors: Array | None = None) -> ElasticNet:  # noqa: N802
     """``alpha/2 sum_j r_j w_j^2``: small weights (RMLR, and the RKHS norm on a whitened basis)."""
     return ElasticNet(0.0, alpha if factors is None else alpha * factors)
-
-
-@dataclass(frozen=True)
-class Jeffreys:
-    """``sum log |w|``: sparse without a parameter (Figueiredo 2003). Not convex, and zero is absorbing.
-
-    The penalty falls to minus infinity at zero, so a solution is judged by its stationarity, never by the penalty.
-    """
-
-    def penalty(self, w: Array) -> float:
-        xp = array_namespace(w)
-        magnitude = xp.abs(w)
-        nonzero = magnitude > 0
-        return float(xp.sum(xp.where(nonzero, xp.log(xp.where(nonzero, magnitude, 1.0 + 0.0 * w)), 0.0 * w)))
-
-    def linearise(self, w: Array, form: str) -> tuple[Array, Array]:
-        xp = array_namespace(w)
-        zero = xp.zeros_like(w)
-        inverse = _inverse_magnitude(w)
-        return (inverse, zero) if form == "l1" else (zero, inverse**2)
-
-    def shrink(self, a: Array, step: Array | float) -> Array:
-        # Local rule: the larger root of w^2 - |a| w + step = 0 where it is real, else zero.
-        xp = array_namespace(a)
-        discriminant = a**2 - 4.0 * step
-        root = xp.sqrt(positive_part(discriminant))
-        return xp.where(discriminant >= 0, xp.sign(a) * (xp.abs(a) + root) / 2.0, 0.0 * a)
-
-    def violation(self, w: Array, G: Array) -> Array:
-        xp = array_namespace(w)
-        nonzero = w != 0
-        return xp.where(nonzero, xp.abs(G + 1.0 / xp.where(nonzero, w, 1.0 + 0.0 * w)), 0.0 * w)
-
-    def conjugate(self, G: Array) -> float:
-        return float("inf")
-
-    def feasible(self, G: Array) -> float:
-        return 0.0
-
-    def center(self, w: Array) -> Array:
-        return w
-
-    def take(self, columns: Array) -> Jeffreys:
-        return self
-
-    def free(self, n_columns: int) -> np.ndarray[Any, Any]:
-        return np.empty(0, dtype=np.int64)
-
-
-ALL_PRIORS: tuple[Prior, ...] = (Laplace(0.7), Normal(1.3), ElasticNet(0.5, 0.8), Jeffreys())

@@ -1,0 +1,60 @@
+"""The prior without a parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from smaller.arrays import Array, array_namespace, positive_part
+from smaller.priors.protocol import inverse_magnitude
+
+__all__ = ["Jeffreys"]
+
+
+@dataclass(frozen=True)
+class Jeffreys:
+    """``sum log |w|``: sparse without a parameter (Figueiredo 2003). Not convex, and zero is absorbing.
+
+    The penalty falls to minus infinity at zero, so a solution is judged by its stationarity, never by the penalty.
+    """
+
+    def penalty(self, w: Array) -> float:
+        xp = array_namespace(w)
+        magnitude = xp.abs(w)
+        nonzero = magnitude > 0
+        return float(xp.sum(xp.where(nonzero, xp.log(xp.where(nonzero, magnitude, 1.0 + 0.0 * w)), 0.0 * w)))
+
+    def linearise(self, w: Array, form: str) -> tuple[Array, Array]:
+        xp = array_namespace(w)
+        zero = xp.zeros_like(w)
+        inverse = inverse_magnitude(w)
+        return (inverse, zero) if form == "l1" else (zero, inverse**2)
+
+    def shrink(self, a: Array, step: Array | float) -> Array:
+        # Local rule: the larger root of w^2 - |a| w + step = 0 where it is real, else zero.
+        xp = array_namespace(a)
+        discriminant = a**2 - 4.0 * step
+        root = xp.sqrt(positive_part(discriminant))
+        return xp.where(discriminant >= 0, xp.sign(a) * (xp.abs(a) + root) / 2.0, 0.0 * a)
+
+    def violation(self, w: Array, G: Array) -> Array:
+        xp = array_namespace(w)
+        nonzero = w != 0
+        return xp.where(nonzero, xp.abs(G + 1.0 / xp.where(nonzero, w, 1.0 + 0.0 * w)), 0.0 * w)
+
+    def conjugate(self, G: Array) -> float:
+        return float("inf")
+
+    def feasible(self, G: Array) -> float:
+        return 0.0
+
+    def center(self, w: Array) -> Array:
+        return w
+
+    def take(self, columns: Array) -> Jeffreys:
+        return self
+
+    def free(self, n_columns: int) -> np.ndarray[Any, Any]:
+        return np.empty(0, dtype=np.int64)
