@@ -19,9 +19,9 @@ from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_output
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
 from smaller.estimators.smlr import SMLR, Assembly
+from smaller.estimators.solver_choice import check_solver
 from smaller.problem import Solution
 from smaller.searches.path import PathPoint, trace_path
-from smaller.solvers import ALL_SOLVERS
 from smaller.solvers.driver import Progress
 from smaller.validation import (
     TrainingData,
@@ -218,7 +218,7 @@ class SMLRCV(KernelOrLinearClassifier):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "method": check_choice("solver", self.solver, ("auto", *ALL_SOLVERS)),
+            "method": check_solver(self.solver),
             "tol": check_number("tol", self.tol, least=0.0, open_left=True),
             "max_iter": check_integer("max_iter", self.max_iter, least=1),
         }

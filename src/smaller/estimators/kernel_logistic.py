@@ -21,9 +21,10 @@ from smaller.designs import Dense
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.kernels import Kernel, Precomputed
 from smaller.likelihoods import Multinomial
+from smaller.papers import SELECTIONS
 from smaller.priors import Normal
 from smaller.problem import Problem, Solution
-from smaller.searches.forward import Forward, ImportPath, select
+from smaller.searches.forward import Forward, ImportPath, by_promise, select
 from smaller.searches.submodel import Submodel
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
@@ -408,12 +409,14 @@ class IVM(_KernelLogistic):
 
     def _settings(self) -> Forward:
         count = self.n_candidates
+        selection = check_choice("selection", self.selection, ("lazy", *SELECTIONS))
+        refresh = check_integer("refresh", self.refresh, least=1)
         return Forward(
             eps=check_number("eps", self.eps, least=0.0),
             window=check_integer("window", self.window, least=1),
             max_points=check_integer("max_points", self.max_points, least=1),
-            selection=check_choice("selection", self.selection, ("lazy", "onestep", "exact")),
-            refresh=check_integer("refresh", self.refresh, least=1),
+            choose=SELECTIONS.get(selection, by_promise),
+            refresh=refresh if selection == "lazy" else 1,
             memory_limit=check_integer("memory_limit", self.memory_limit, least=1),
             n_candidates=None if count is None else check_integer("n_candidates", count, least=1),
         )

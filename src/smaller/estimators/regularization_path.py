@@ -14,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from smaller.arrays import Array
 from smaller.estimators.smlr import SMLR, Assembly
+from smaller.estimators.solver_choice import check_solver
 from smaller.problem import Problem, Status
 from smaller.searches.path import PathPoint, alpha_grid, trace_path
-from smaller.solvers import ALL_SOLVERS
+from smaller.solvers import Method
 from smaller.solvers.driver import Progress
-from smaller.validation import check_choice, check_classification_data, check_integer, check_number
+from smaller.validation import check_classification_data, check_integer, check_number
 
 __all__ = ["RegularizationPath", "alpha_max", "check_alphas", "largest_alpha", "path_of", "smlr_path"]
 
@@ -113,7 +114,7 @@ def path_of(
     alphas: Array,
     classes: Array,
     *,
-    method: str,
+    method: Method,
     tol: float,
     max_iter: int,
     progress: Progress | None = None,
@@ -201,7 +202,7 @@ def smlr_path(
     data, assembly, d = _prepare(X, y, sample_weight, settings)
     tol = check_number("tol", tol, least=0.0, open_left=True)
     max_iter = check_integer("max_iter", max_iter, least=1)
-    method = check_choice("solver", solver, ("auto", *ALL_SOLVERS))
+    method = check_solver(solver)
     largest = largest_alpha(assembly.problem) if isinstance(alphas, Integral) else 0.0
     grid = check_alphas(alphas, eps, largest, (data.X.shape[0], d))
     path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter)

@@ -16,8 +16,8 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.smlr import assemble
+from smaller.papers import find_greedily
 from smaller.searches.evidence import find_strength
-from smaller.searches.greedy import find_greedily
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_factors, check_flag, check_integer, check_number
 

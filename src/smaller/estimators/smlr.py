@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
+from smaller.estimators.solver_choice import check_solver
 from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
 from smaller.problem import Problem
-from smaller.solvers import ALL_SOLVERS, solve
+from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.validation import (
     TrainingData,
@@ -179,7 +180,7 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
         alpha = check_number("alpha", self.alpha, least=0.0)
         tol = check_number("tol", self.tol, least=0.0, open_left=True)
         max_iter = check_integer("max_iter", self.max_iter, least=1)
-        method = check_choice("solver", self.solver, ("auto", *ALL_SOLVERS))
+        method = check_solver(self.solver)
         assembly = self._assemble(data, basis, centers, alpha)
         start = self._warm(data, basis, assembly) if check_flag("warm_start", self.warm_start) else None
         solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)

@@ -26,7 +26,7 @@ from scipy import linalg, special
 from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
 from smaller.problem import Certificate, Problem, Solution, Status
-from smaller.solvers import ALL_SOLVERS, choose
+from smaller.solvers import make_stepper
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, Run, descend
 
@@ -85,8 +85,7 @@ class _Grid:
         self.null = problem.null()
         self.scale = max(self.null.loss, 1e-300)
         self.largest = problem.alpha_max()
-        self.solver = choose(problem)
-        self.stepper = ALL_SOLVERS[self.solver]()
+        self.stepper = make_stepper(problem)
 
     def alpha(self, k: int) -> float:
         return self.largest * math.pow(_COARSE, k / _FINE)
@@ -119,7 +118,7 @@ class _Grid:
     def solution(self, solved: _Solved, status: Status) -> Solution:
         """Return the solution in the search's words; a solve that did not converge keeps its own."""
         problem = self.problem.with_prior(self.prior.times(solved.alpha))
-        solution = solved.run.solution(problem, self.solver, self.scale)
+        solution = solved.run.solution(problem, self.stepper.name, self.scale)
         if not self.canonical:
             solution = replace(solution, w=solved.run.point.w, b=solved.run.point.b)
         return replace(solution, status=status) if solution.status is Status.CONVERGED else solution

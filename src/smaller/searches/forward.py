@@ -22,7 +22,7 @@ from smaller.likelihoods import Multinomial
 from smaller.searches.candidates import Candidates
 from smaller.searches.submodel import Submodel
 
-__all__ = ["Forward", "ImportPath", "Stage", "select"]
+__all__ = ["Choice", "Forward", "ImportPath", "Stage", "select"]
 
 _log = logging.getLogger("smaller")
 
@@ -50,6 +50,17 @@ class Stage:
     validation_loss: float  # mean log-loss
 
 
+Choice = Callable[[Submodel, Candidates, Array], tuple[int, float]]  # gradient g in; row (-1: none) and decrease out
+
+
+def by_promise(model: Submodel, candidates: Candidates, g: Array) -> tuple[int, float]:
+    """Return the candidate of the largest predicted decrease, and this decrease."""
+    scores = np.sum(candidates.numerators(model, g).T ** 2 / candidates.curvatures(model), axis=0)
+    scores[~candidates.admissible()] = -1.0
+    best = int(np.argmax(scores))
+    return (best, 0.5 * float(scores[best])) if scores[best] > 0.0 else (-1, 0.0)
+
+
 @dataclass(frozen=True)
 class Forward:
     """Settings of a forward selection.
@@ -60,12 +71,11 @@ class Forward:
         Stop when the last ``window`` points lowered H by less than ``eps H``.
     max_points
         Stop at this number of points.
-    selection
-        "lazy": largest predicted decrease, weights W renewed every ``refresh`` additions. "onestep": smallest true H
-        after one Newton step for every candidate (Algorithm 2). "exact": smallest H after full convergence for every
-        candidate (Algorithm 1).
+    choose
+        How the next point is chosen: `by_promise`, or a choice as published (`smaller.papers`).
     refresh
-        Additions between two renewals of W in "lazy".
+        Additions between two renewals of the weights W. `by_promise` can do with old ones; the published choices
+        need 1.
     memory_limit
         Bytes of candidate columns that may be held.
     n_candidates
@@ -76,7 +86,7 @@ class Forward:
     eps: float = 1e-3
     window: int = 1
     max_points: int = 500
-    selection: str = "lazy"
+    choose: Choice = by_promise
     refresh: int = 10
     memory_limit: int = 1 << 28
     n_candidates: int | None = None
@@ -135,13 +145,11 @@ def _sampled(rows: Array, n: int, settings: Forward, rng: np.random.Generator | 
 def _additions(model: Submodel, candidates: Candidates, settings: Forward, m: int) -> Iterator[int]:
     """Add points at one strength until the stopping rule holds; yield each row after the model was refitted."""
     accuracy = max(1e-2 * settings.eps / settings.window, 1e-12)
-    choose = _CHOICES[settings.selection]
-    period = settings.refresh if settings.selection == "lazy" else 1
     g = model.refit(accuracy)
     history = [model.objective]
     age, at = _renewed(model, candidates), history[0]  # additions since W was renewed, and H then
     while m < settings.max_points:
-        index, promise = choose(model, candidates, g)
+        index, promise = settings.choose(model, candidates, g)
         # A bound's promise is only a lower bound on the decrease: there the decrease itself decides.
         poor = not model.shared and promise < settings.eps * history[-1] / settings.window
         if poor and age and index >= 0:
@@ -160,7 +168,7 @@ def _additions(model: Submodel, candidates: Candidates, settings: Forward, m: in
         yield int(candidates.rows[index])
         if _converged(history, settings, model):
             return
-        if not model.shared and (age + 1 >= period or history[-1] < 0.5 * at):
+        if not model.shared and (age + 1 >= settings.refresh or history[-1] < 0.5 * at):
             age, at = _renewed(model, candidates), history[-1]
         else:
             candidates.extend(model, rows, diagonal)
@@ -181,62 +189,6 @@ def _converged(history: list[float], settings: Forward, model: Submodel) -> bool
     if len(history) <= settings.window:
         return False
     return abs(history[-1 - settings.window] - history[-1]) < settings.eps * abs(history[-1])
-
-
-def _by_promise(model: Submodel, candidates: Candidates, g: Array) -> tuple[int, float]:
-    """Return the candidate of the largest predicted decrease, and this decrease."""
-    scores = np.sum(candidates.numerators(model, g).T ** 2 / candidates.curvatures(model), axis=0)
-    scores[~candidates.admissible()] = -1.0
-    best = int(np.argmax(scores))
-    return (best, 0.5 * float(scores[best])) if scores[best] > 0.0 else (-1, 0.0)
-
-
-def _by_one_step(model: Submodel, candidates: Candidates, g: Array) -> tuple[int, float]:
-    """Return the candidate whose model after one Newton step has the smallest H (3.13), and the decrease."""
-    num, s = candidates.numerators(model, g), candidates.curvatures(model)
-    coefficient = -num / (s.T if not model.shared else s[0][:, None])
-    own = model.precondition(g)
-    H = np.full(len(candidates.rows), np.inf)
-    allowed = candidates.admissible()
-    for part, block in candidates.blocks():
-        for column, index in zip(block, range(part.start, part.stop), strict=True):
-            if allowed[index]:
-                H[index] = _after_one_step(model, candidates, index, coefficient[index], own, column)
-    best = int(np.argmin(H))
-    return (best, model.objective - float(H[best])) if np.isfinite(H[best]) else (-1, 0.0)
-
-
-def _after_one_step(model: Submodel, candidates: Candidates, index: int, c: Array, own: Array, column: Array) -> float:
-    """Return H after the Newton step with candidate ``index``, whose new coefficient is ``c`` (q,)."""
-    V = candidates.V[:, : model.d, index].astype(np.float64)
-    moved = np.column_stack([model.factors[h].T @ V[h] for h in range(len(V))]) * c
-    x = -own - moved
-    Dx = model.D @ x + column.astype(np.float64)[:, None] * c
-    phi, diagonal = model.phi[candidates.rows[index]], candidates.diagonal[candidates.rows[index]]
-    values = []
-    # With several outputs the step treats them one by one and may be too long by a factor of at most two.
-    for t in (1.0,) if model.q == 1 else (1.0, 0.5):
-        w, a = model.w + t * x[model.first :], t * c
-        norm = float(np.vdot(w, w) + 2.0 * phi @ w @ a + diagonal * a @ a)
-        loss, _ = model.likelihood.evaluate(model.eta + t * Dx, model.y, model.weight)
-        values.append(loss + 0.5 * model.alpha * norm)
-    return min(values)
-
-
-def _exactly(model: Submodel, candidates: Candidates, g: Array) -> tuple[int, float]:
-    """Return the candidate whose converged model has the smallest H (3.12), and the decrease."""
-    H = np.full(len(candidates.rows), np.inf)
-    for index in np.flatnonzero(candidates.admissible()):
-        H[index] = model.try_column(candidates.whitened(model, int(index)), 1e-8)
-    best = int(np.argmin(H))
-    return (best, model.objective - float(H[best])) if np.isfinite(H[best]) else (-1, 0.0)
-
-
-_CHOICES: dict[str, Callable[[Submodel, Candidates, Array], tuple[int, float]]] = {
-    "lazy": _by_promise,
-    "onestep": _by_one_step,
-    "exact": _exactly,
-}
 
 
 class _Watch:

@@ -15,7 +15,7 @@ from smaller.arrays import Array, to_host
 from smaller.designs import Csc
 from smaller.priors import ElasticNet
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
-from smaller.solvers import ALL_SOLVERS, choose
+from smaller.solvers import Method, Stepper, make_stepper
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, canonical_end, descend
 from smaller.solvers.small import Small
@@ -63,7 +63,7 @@ def trace_path(
     problem: Problem,
     alphas: Array,
     *,
-    method: str = "auto",
+    method: Method = "auto",
     tol: float = 1e-6,
     max_iter: int = 1000,
     progress: Progress | None = None,
@@ -71,9 +71,9 @@ def trace_path(
     """Solve ``problem`` with its prior multiplied by each of the decreasing ``alphas``."""
     null = problem.null()
     scale = max(null.loss, 1e-300)
-    name = choose(problem) if method == "auto" else method
-    small = Small(problem) if name == "coordinate" and Small.suits(problem) else None
-    walk = _Walk(problem, name, null, scale)
+    stepper = make_stepper(problem, method)
+    small = Small(problem) if stepper.name == "coordinate" and Small.suits(problem) else None
+    walk = _Walk(problem, stepper, null, scale)
     path: list[PathPoint] = []
     for alpha in map(float, alphas):
         reach, ratio = _outlook([known.alpha for known in path[-2:]], alpha)
@@ -82,7 +82,7 @@ def trace_path(
             if found is not None:
                 path.append(_keep_small(alpha, small, *found))
                 continue
-            walk = _Walk(problem, name, problem.at(small.w, small.b), scale)
+            walk = _Walk(problem, stepper, problem.at(small.w, small.b), scale)
             small = None
         path.append(walk.solve(alpha, reach, ratio, tol=tol, max_iter=max_iter, progress=progress))
     return path
@@ -108,10 +108,9 @@ class _Walk:
     certificate of the part is the certificate of the whole.
     """
 
-    def __init__(self, problem: Problem, name: str, start: Point, scale: float) -> None:
+    def __init__(self, problem: Problem, stepper: Stepper, start: Point, scale: float) -> None:
         assert isinstance(problem.prior, ElasticNet)
-        self._problem, self._prior, self._name, self._scale = problem, problem.prior, name, scale
-        self._stepper = ALL_SOLVERS[name]()
+        self._problem, self._prior, self._stepper, self._scale = problem, problem.prior, stepper, scale
         self._partial = isinstance(problem.design, Csc) and isinstance(self._stepper, Coordinate)
         self._columns = np.arange(problem.n_columns)  # that take part
         self._last = self._earlier = start  # the last two solutions
@@ -152,7 +151,7 @@ class _Walk:
             )
             self._last = run.point
             n_iter += run.n_iter
-        return self._keep(alpha, replace(run, n_iter=n_iter).solution(part, self._name, self._scale))
+        return self._keep(alpha, replace(run, n_iter=n_iter).solution(part, self._stepper.name, self._scale))
 
     def _look(self) -> Array:
         """Compute the gradient over all columns; returns its largest entry in each."""

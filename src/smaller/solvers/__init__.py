@@ -14,18 +14,17 @@ from smaller.priors import ElasticNet
 from smaller.problem import Point, Problem, Solution
 from smaller.solvers.coordinate import Coordinate, head_start
 from smaller.solvers.driver import Progress, Stepper, drive
-from smaller.solvers.papers import Block, Componentwise
 from smaller.solvers.proximal import Proximal
 from smaller.solvers.reweighted import Reweighted
 
-__all__ = ["ALL_SOLVERS", "choose", "solve"]
+__all__ = ["ALL_SOLVERS", "Method", "Stepper", "choose", "make_stepper", "solve"]
+
+Method = str | Callable[[], Stepper]  # "auto", a name in ALL_SOLVERS, or a maker of steppers
 
 ALL_SOLVERS: dict[str, Callable[[], Stepper]] = {
     "coordinate": Coordinate,
     "newton": Reweighted,
     "proximal": Proximal,
-    "block": Block,
-    "componentwise": Componentwise,
 }
 
 
@@ -40,9 +39,19 @@ def choose(problem: Problem) -> str:
     return "coordinate" if is_numpy_array(problem.y) else "proximal"
 
 
+def make_stepper(problem: Problem, method: Method = "auto") -> Stepper:
+    """Return a stepper of the method, or with "auto" of the one that suits the problem."""
+    if not isinstance(method, str):
+        return method()
+    name = choose(problem) if method == "auto" else method
+    if name not in ALL_SOLVERS:
+        raise ValueError(f"solver must be 'auto' or one of {sorted(ALL_SOLVERS)}, got {method!r}.")
+    return ALL_SOLVERS[name]()
+
+
 def solve(
     problem: Problem,
-    method: str = "auto",
+    method: Method = "auto",
     *,
     start: Solution | Point | None = None,
     tol: float = 1e-6,
@@ -50,9 +59,7 @@ def solve(
     progress: Progress | None = None,
 ) -> Solution:
     """Minimise a convex problem to a duality gap of ``tol`` times the null model's loss."""
-    name = choose(problem) if method == "auto" else method
-    if name not in ALL_SOLVERS:
-        raise ValueError(f"solver must be 'auto' or one of {sorted(ALL_SOLVERS)}, got {method!r}.")
-    if start is None and name == "coordinate":
+    stepper = make_stepper(problem, method)
+    if start is None and stepper.name == "coordinate":
         start = head_start(problem)
-    return drive(problem, ALL_SOLVERS[name](), start, tol=tol, max_iter=max_iter, progress=progress)
+    return drive(problem, stepper, start, tol=tol, max_iter=max_iter, progress=progress)

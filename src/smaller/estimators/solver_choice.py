@@ -1,0 +1,17 @@
+"""From the argument ``solver=`` to a solver: the library's own, or one as published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smaller.papers import SOLVERS
+from smaller.solvers import ALL_SOLVERS, Method
+from smaller.validation import check_choice
+
+__all__ = ["check_solver"]
+
+
+def check_solver(solver: Any) -> Method:
+    """Return what ``solver`` names."""
+    name: str = check_choice("solver", solver, ("auto", *ALL_SOLVERS, *SOLVERS))
+    return SOLVERS.get(name, name)
