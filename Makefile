@@ -69,11 +69,11 @@ sanitize: DEFINE := SMALLER_SANITIZE=ON
 sanitize: .venv-sanitize/.ready  ## the core's tests under the address and undefined-behaviour sanitizers
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	.venv-sanitize/bin/python -m pytest tests/test_core.py tests/test_small.py
+	.venv-sanitize/bin/python -m pytest tests/test_core.py tests/solvers/test_small.py
 
 nosimd: DEFINE := SMALLER_SIMD_CLONES=OFF
 nosimd: .venv-nosimd/.ready  ## core and solver tests with one plain copy of every loop
-	.venv-nosimd/bin/python -m pytest tests/test_core.py tests/test_solvers.py
+	.venv-nosimd/bin/python -m pytest tests/test_core.py tests/solvers/test_solvers.py
 
 .venv-%/.ready: $(SOURCES)
 	@echo "$*: installing smaller into .venv-$* with -D$(DEFINE)"

@@ -13,10 +13,10 @@ from scipy import integrate, special
 
 from smaller.designs import Csc, Dense, as_design
 from smaller.likelihoods import Multinomial
+from smaller.papers import find_greedily
 from smaller.priors import ElasticNet, Laplace
 from smaller.problem import Problem, Status
 from smaller.searches.evidence import count_weights, find_strength, log_evidence
-from smaller.searches.greedy import find_greedily
 from smaller.solvers import solve
 
 Array = Any

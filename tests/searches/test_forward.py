@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from smaller.designs import Dense
 from smaller.kernels import RBF, FromCallable, Precomputed
 from smaller.likelihoods import Multinomial
+from smaller.papers.selection import _after_one_step, by_one_step, exactly
 from smaller.priors import Normal
 from smaller.problem import Problem
 from smaller.searches.candidates import Candidates
-from smaller.searches.forward import Forward, _after_one_step, select
+from smaller.searches.forward import Choice, Forward, by_promise, select
 from smaller.searches.submodel import Submodel
 from smaller.solvers import solve
 
@@ -138,7 +139,7 @@ def run(X: Any, labels: Any, alphas: Any = (0.3,), weight: Any = None, kernel: A
 
 def test_exact_selection_is_the_best_of_all_refits() -> None:
     X, labels = sample(30)
-    _, path, _ = run(X, labels, selection="exact", max_points=1)
+    _, path, _ = run(X, labels, choose=exactly, refresh=1, max_points=1)
     likelihood, objectives = Multinomial(2), []
     for column in KERNEL(X, X).T:
         problem = Problem(Dense(column[:, None]), likelihood.encode(labels), None, likelihood, Normal(0.3))
@@ -148,11 +149,11 @@ def test_exact_selection_is_the_best_of_all_refits() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
-@pytest.mark.parametrize("selection", ["lazy", "onestep", "exact"])
-def test_selections_agree(classes: int, selection: str) -> None:
+@pytest.mark.parametrize(("choose", "refresh"), [(by_promise, 10), (by_one_step, 1), (exactly, 1)])
+def test_selections_agree(classes: int, choose: Choice, refresh: int) -> None:
     X, labels = sample(48, classes)
-    model, path, _ = run(X, labels, selection=selection)
-    reference, other, _ = run(X, labels, selection="lazy", refresh=1)
+    model, path, _ = run(X, labels, choose=choose, refresh=refresh)
+    reference, other, _ = run(X, labels, refresh=1)
     assert model.objective == pytest.approx(reference.objective, rel=5e-3)
     assert abs(len(path.points) - len(other.points)) <= 3
 

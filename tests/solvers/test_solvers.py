@@ -22,14 +22,16 @@ from smaller.arrays import to_host
 from smaller.datasets import load
 from smaller.designs import Dense, as_design
 from smaller.likelihoods import Gaussian, Multinomial, Probit
+from smaller.papers import SOLVERS, Block, Componentwise
+from smaller.papers.componentwise import Components
 from smaller.priors import ElasticNet, Laplace, Normal
-from smaller.problem import Problem, Status
-from smaller.solvers import ALL_SOLVERS, choose, solve
+from smaller.problem import Problem, Solution, Status
+from smaller.solvers import ALL_SOLVERS, choose
+from smaller.solvers import solve as solve_by
 from smaller.solvers.driver import drive
-from smaller.solvers.papers import Block, Components, Componentwise
 
 seeds = st.integers(0, 2**32 - 1)
-every_solver = pytest.mark.parametrize("solver", list(ALL_SOLVERS))
+every_solver = pytest.mark.parametrize("solver", [*ALL_SOLVERS, *SOLVERS])
 EXACT = 1e-11
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -46,6 +48,11 @@ SETTINGS: list[dict[str, Any]] = [
     {"storage": "csc"},
     {"storage": "csc", "factors": [1, 0, 2, 1, 0.5, 1]},
 ]
+
+
+def solve(problem: Problem, method: str = "auto", **options: Any) -> Solution:
+    """Solve by the name of a method, the published ones included."""
+    return solve_by(problem, SOLVERS.get(method, method), **options)
 
 
 def fits(solver: str, case: Case) -> bool:
