@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from smaller import datasets
+from benchmarks.papers.datasets import load
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 
 RVM = """
@@ -53,7 +53,7 @@ def least_times(fit: Callable[[], Any], repeats: int) -> tuple[float, float, Any
 
 
 def boston() -> dict[str, Any]:
-    data = datasets.load("boston")
+    data = load("boston")
     order = np.random.default_rng(0).permutation(len(data.target))
     train, test = order[:481], order[481:]
     scaler = StandardScaler().fit(data.data[train])
@@ -62,7 +62,7 @@ def boston() -> dict[str, Any]:
 
 
 def ripley(n: int) -> dict[str, Any]:
-    data = datasets.load("ripley_synth")
+    data = load("ripley_synth")
     train, test = data.split["train"], data.split["test"]
     train = np.random.default_rng(0).permutation(train)[:n]
     y = (data.target == np.unique(data.target)[1]).astype(int)
@@ -70,7 +70,7 @@ def ripley(n: int) -> dict[str, Any]:
 
 
 def banana(n: int) -> dict[str, Any]:
-    data = datasets.load("ida_banana")
+    data = load("ida_banana")
     y = (data.target == np.unique(data.target)[1]).astype(int)
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:n], order[n:]
@@ -78,7 +78,7 @@ def banana(n: int) -> dict[str, Any]:
 
 
 def golub() -> dict[str, Any]:
-    data = datasets.load("golub")
+    data = load("golub")
     train, test = data.split["train"], data.split["test"]
     scaler = StandardScaler().fit(data.data[train])
     y = (data.target == np.unique(data.target)[1]).astype(int)

@@ -17,10 +17,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.papers.datasets import load
 from smaller import SMLR
 from smaller.bounds import binary_kl, pac_bayes_bound, pac_bayes_path, rademacher_bound
 from smaller.bounds.gibbs import positive_probabilities
-from smaller.datasets import load
 
 DELTA = 0.05
 PATH_ALPHAS = np.geomspace(10.0, 3e3, 12)  # fixed before any data are seen, as the union bound asks

@@ -22,8 +22,9 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from benchmarks.papers.datasets import load
 from benchmarks.papers.ivm import IDA
-from smaller import datasets
+from smaller.datasets import make_mixture
 from smaller.estimators.kernel_logistic import IVM, KLR
 
 MIXTURE = {"gamma": 1.0 / 1.4}  # the paper's sigma^2 = .7
@@ -47,7 +48,7 @@ def ida(runs: int) -> None:
     """First realisation of the eleven IDA sets: fit, against SVC with calibrated probabilities."""
     totals = np.zeros((2, 2))
     for name, (variance, alpha) in IDA.items():
-        data = datasets.load(f"ida_{name}")
+        data = load(f"ida_{name}")
         rows = data.realisations[0][0]
         X, y = StandardScaler().fit_transform(data.data[rows]), data.target[rows]
         gamma = 0.5 / variance
@@ -64,8 +65,8 @@ def ida(runs: int) -> None:
 
 def mixture(n: int, runs: int) -> None:
     """Fit n rows of the mixture, then predict 10^5."""
-    X, y, centers = datasets.make_mixture(n, random_state=0)
-    X_new, y_new, _ = datasets.make_mixture(100_000, centers=centers, random_state=1)
+    X, y, centers = make_mixture(n, random_state=0)
+    X_new, y_new, _ = make_mixture(100_000, centers=centers, random_state=1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ivm, *fit = best(lambda: IVM(random_state=0, **MIXTURE).fit(X, y), runs)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
@@ -87,7 +88,7 @@ def mixture(n: int, runs: int) -> None:
 
 def klr(runs: int) -> None:
     """All 2000 rows as centres: in two dimensions, and in twenty, where the kernel matrix has full rank."""
-    X, y, _ = datasets.make_mixture(2000, random_state=0)
+    X, y, _ = make_mixture(2000, random_state=0)
     for p in (2, 20):
         Z = np.hstack([X, np.random.default_rng(0).normal(size=(2000, p - 2))])
         for alpha in (1.0, 1e-3):

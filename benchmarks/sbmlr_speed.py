@@ -19,7 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from smaller import SBMLR, SMLRCV, datasets
+from benchmarks.papers.datasets import load
+from smaller import SBMLR, SMLRCV
 
 COMPARED = ("iris", "wine", "fglass", "viruses", "satimage", "waveform")
 LIMITS = {"isolet": 60.0, "satimage": 3.0}  # seconds
@@ -36,7 +37,7 @@ def best(action: Callable[[], Any], runs: int) -> tuple[Any, float]:
 
 
 def training_part(name: str) -> tuple[Any, Any]:
-    data = datasets.load(name)
+    data = load(name)
     rows = slice(None) if data.split is None else data.split["train"]
     return StandardScaler().fit_transform(data.data[rows]), data.target[rows]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from benchmarks.papers.datasets import load
 from matplotlib.figure import Figure
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from smaller import datasets
+from smaller.datasets import make_irrelevant, make_sinc
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
@@ -67,7 +68,7 @@ def count_nonzeros(true: int, seed: int) -> int:
 
 def sinc() -> None:
     """Kernel regression of sin(x)/x with its standard deviations and the kernels that are kept."""
-    X, y = datasets.make_sinc(50, noise=0.1, random_state=3)
+    X, y = make_sinc(50, noise=0.1, random_state=3)
     model = SparseRegressor(kernel="rbf", gamma=0.125).fit(X, y)
     grid = np.linspace(-10, 10, 400)[:, None]
     mean, deviation = model.predict(grid, return_std=True)
@@ -107,14 +108,14 @@ def error_curves(ax: Any, dimensions: tuple[int, ...], n: int, models: dict[str,
 
 
 def test_error(model: Any, n: int, d: int, seed: int) -> float:
-    X, y = datasets.make_irrelevant(n, n_features=d, random_state=seed)
-    X_test, y_test = datasets.make_irrelevant(2000, n_features=d, random_state=1000 + seed)
+    X, y = make_irrelevant(n, n_features=d, random_state=seed)
+    X_test, y_test = make_irrelevant(2000, n_features=d, random_state=1000 + seed)
     return float(1.0 - model.fit(X, y).score(X_test, y_test))
 
 
 def ripley() -> None:
     """The boundary on Ripley's data, with the kernels that are kept."""
-    data = datasets.load("ripley_synth")
+    data = load("ripley_synth")
     train = np.random.default_rng(0).permutation(data.split["train"])[:100]
     X, y = data.data[train], (data.target[train] == np.unique(data.target)[1]).astype(int)
     model = SparseProbit(kernel="rbf", gamma=2.0).fit(X, y)

@@ -10,12 +10,13 @@ import warnings
 from typing import Any
 
 import numpy as np
+from benchmarks.papers.datasets import load
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from smaller import SBMLR, SMLRCV, datasets
+from smaller import SBMLR, SMLRCV
 
 
 def main() -> None:
@@ -24,9 +25,9 @@ def main() -> None:
         train, test = train_test_split(np.arange(len(data.target)), test_size=0.4, stratify=data.target, random_state=0)
         show("breast cancer", data.data, data.target, train, test, list(data.feature_names))
         return
-    data = datasets.load("golub")
+    data = load("golub")
     show("leukaemia", data.data, data.target, data.split["train"], data.split["test"], data.feature_names)
-    data = datasets.load("colon")
+    data = load("colon")
     train, test = train_test_split(np.arange(62), test_size=12, stratify=data.target, random_state=0)
     show("colon", np.log(data.data), data.target, train, test, data.feature_names)
 

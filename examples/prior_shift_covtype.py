@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.papers.datasets import load
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from smaller import SBMLR, PriorShiftClassifier, datasets
+from smaller import SBMLR, PriorShiftClassifier
 
 FIGURE = Path(__file__).parents[1] / "docs" / "img" / "sbmlr_priors.png"
 
 
 def main() -> None:
-    data = datasets.load("covtype")
+    data = load("covtype")
     train, test = data.split["train"], data.split["test"]
     X, y, X_test, y_test = data.data[train], data.target[train], data.data[test], data.target[test]
     model = PriorShiftClassifier(make_pipeline(StandardScaler(), SBMLR(penalize_intercept=True))).fit(X, y)

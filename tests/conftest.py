@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,3 +25,11 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("SMALLER_DATA does not name the folder of the papers' data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def load_data(data_folder: Path) -> Callable[[str], Any]:
+    """Return the loader of the papers' data sets, or skip."""
+    reason = "the papers' data sets are read by benchmarks/, which is not part of this copy"
+    loader: Callable[[str], Any] = pytest.importorskip("benchmarks.papers.datasets", reason=reason).load
+    return loader

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,10 +96,8 @@ def test_minimal_divergence_does_not_give_the_tightest_bound() -> None:
 
 
 @pytest.mark.data
-def test_golub_has_47_all_and_pima_7_inputs(data_folder: Path) -> None:
+def test_golub_has_47_all_and_pima_7_inputs(load_data: Callable[[str], Any]) -> None:
     """The JCFO paper swaps the class sizes of the leukaemia set and speaks of eight inputs of Ripley's Pima set."""
-    from smaller.datasets import load
-
-    golub = load("golub", download=False)
+    golub = load_data("golub")
     assert dict(zip(golub.target_names, np.bincount(golub.target).tolist(), strict=True)) == {"ALL": 47, "AML": 25}
-    assert load("pima", download=False).data.shape[1] == 7
+    assert load_data("pima").data.shape[1] == 7

@@ -18,7 +18,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils import Bunch
 
-from smaller import datasets
+from benchmarks.papers.datasets import load
+from smaller.datasets import make_irrelevant, make_sinc
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 
 from . import rivals
@@ -110,7 +111,7 @@ class RawExperiment(Experiment):
     """Features as they are: the paper's width for Ripley's data refers to them."""
 
     def tasks(self, seed: int) -> Iterator[tuple[Task, NDArray[Any]]]:
-        data = datasets.load(self.data)
+        data = load(self.data)
         for train, test in self.protocol(data, seed):
             task = Task(data.data[train], data.target[train], data.data[test], self.kernel, seed)
             task.X, task.X_test = data.data[train], data.data[test]
@@ -378,7 +379,7 @@ def sinc(draws: int = 25) -> tuple[list[float], list[float]]:
     grid = np.linspace(-10, 10, 1001)[:, None]
     errors, kernels = [], []
     for seed in range(draws):
-        X, y = datasets.make_sinc(50, noise=0.1, random_state=seed)
+        X, y = make_sinc(50, noise=0.1, random_state=seed)
         model = SparseRegressor(kernel="rbf", gamma=gamma(2.0)).fit(X, y)
         errors.append(float(np.sqrt(np.mean((model.predict(grid) - np.sinc(grid[:, 0] / np.pi)) ** 2))))
         kernels.append(float(model.n_active_))
@@ -389,8 +390,8 @@ def irrelevant(model: Any, n: int, d: int, draws: int = 20) -> list[float]:
     """TA7, TA8: test error with two relevant features of d."""
     errors = []
     for seed in range(draws):
-        X, y = datasets.make_irrelevant(n, n_features=d, random_state=seed)
-        X_test, y_test = datasets.make_irrelevant(2000, n_features=d, random_state=1000 + seed)
+        X, y = make_irrelevant(n, n_features=d, random_state=seed)
+        X_test, y_test = make_irrelevant(2000, n_features=d, random_state=1000 + seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", COLLAPSE)
             warnings.filterwarnings("ignore", ".*ollinear")

@@ -25,7 +25,8 @@ from scipy.stats import binomtest
 from sklearn.utils import Bunch
 from threadpoolctl import threadpool_limits
 
-from smaller import datasets
+import smaller
+from benchmarks.papers.datasets import load
 
 from .protocols import Pair, Task
 
@@ -108,11 +109,11 @@ class Experiment:
 
     @property
     def n_rows(self) -> int:
-        return int(datasets.load(self.data).data.shape[0])
+        return int(load(self.data).data.shape[0])
 
     def tasks(self, seed: int) -> Iterator[tuple[Task, NDArray[Any]]]:
         """Tasks of one seed, each with the labels of its test part."""
-        data = datasets.load(self.data)
+        data = load(self.data)
         X = data.data if self.prepare is None else self.prepare(data.data)
         for train, test in self.protocol(data, seed):
             yield Task(X[train], data.target[train], X[test], self.kernel, seed), data.target[test]
@@ -172,7 +173,7 @@ def fingerprint(row: Row) -> str:
     own = sys.modules[getattr(row.answer, "func", row.answer).__module__].__file__
     files = {Path(__file__).with_name("protocols.py"), Path(str(own))}
     if row.ours:
-        package = Path(datasets.__file__).parent
+        package = Path(smaller.__file__).parent
         files |= set(package.rglob("*.py"))
     return _digest(frozenset(files))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from smaller import datasets
+from smaller.datasets import make_mixture
 from smaller.estimators.kernel_logistic import IVM, KLR
 
 from .engine import Answer, Band, Experiment, Listing, Paper, Row, Table
@@ -132,7 +132,7 @@ def three_classes(n: int, seed: int) -> tuple[Any, Any]:
 
 def counts(n: int, window: int, draws: int = 10) -> list[int]:
     """Numbers of import points on draws of the two-class mixture (figures 4 and 5)."""
-    samples = (datasets.make_mixture(n, random_state=draw)[:2] for draw in range(draws))
+    samples = (make_mixture(n, random_state=draw)[:2] for draw in range(draws))
     return [len(IVM(1.0, gamma=1 / 1.4, window=window).fit(X, y).support_) for X, y in samples]
 
 
@@ -156,8 +156,8 @@ def simulate() -> tuple[list[str], list[list[object]]]:
     add("points at n = 1600 over points at 200, window 3", "about 1", means[1600, 3] / means[200, 3], Band(0.7, 1.35))
     support, differences = [], []
     for draw in range(10):
-        X, y, centers = datasets.make_mixture(200, random_state=draw)
-        X_test, y_test, _ = datasets.make_mixture(10_000, centers=centers, random_state=100 + draw)
+        X, y, centers = make_mixture(200, random_state=draw)
+        X_test, y_test, _ = make_mixture(10_000, centers=centers, random_state=100 + draw)
         support.append(len(SVC(gamma=1 / 1.4).fit(X, y).support_))
         scores = [model(1.0, gamma=1 / 1.4).fit(X, y).score(X_test, y_test) for model in (IVM, KLR)]
         differences.append(100.0 * abs(scores[0] - scores[1]))

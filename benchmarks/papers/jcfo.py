@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from smaller import SMLR, datasets
+from smaller import SMLR
+from smaller.datasets import make_irrelevant, make_rings, make_xor
 from smaller.estimators.adaptive import SparseProbit
 from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
@@ -99,7 +100,7 @@ def forest(task: Task) -> Answer:
 class Drawn(Experiment):
     """Rows drawn anew for every seed; ``data`` says how, ``protocol`` is not used."""
 
-    draw: Callable[..., tuple[NDArray[np.float64], NDArray[np.int64]]] = datasets.make_irrelevant
+    draw: Callable[..., tuple[NDArray[np.float64], NDArray[np.int64]]] = make_irrelevant
     n_features: int = 2
     n_train: int = 200
     n_test: int = 1000
@@ -176,10 +177,10 @@ forest has 500 trees.
 """,
     measures={"error_rate": "error", "features": "features", "kept": "kernels"},
     experiments=[
-        noisy(datasets.make_rings, "rings", 20),
-        noisy(datasets.make_rings, "rings", 100),
-        noisy(datasets.make_xor, "XOR", 10),
-        noisy(datasets.make_xor, "XOR", 50),
+        noisy(make_rings, "rings", 20),
+        noisy(make_rings, "rings", 100),
+        noisy(make_xor, "XOR", 10),
+        noisy(make_xor, "XOR", 50),
     ],
 )
 

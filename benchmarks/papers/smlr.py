@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from smaller import datasets
+from benchmarks.papers.datasets import load
 
 from . import rivals
 from .engine import Answer, Band, Experiment, Listing, Paper, Row, Table
@@ -210,7 +210,7 @@ def summarise_data() -> tuple[list[str], list[list[object]]]:
     protocols = {experiment.data: experiment.protocol for experiment in reversed(TABLE2.experiments)}
     body: list[list[object]] = []
     for name, printed in TABLE1_PAPER.items():
-        data = datasets.load(name)
+        data = load(name)
         train, test = protocols[name](data, 0)[0]
         found = (len(data.target_names), data.data.shape[1], data.data.shape[0], len(train), len(test))
         body.append([name, *(f"{a}" if a == b else f"{a} (paper {b})" for a, b in zip(found, printed, strict=True))])

@@ -1,6 +1,5 @@
 """Bounds: the formulas against quadrature, the theorems against simulation, the conditions against misuse."""
 
-import os
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 from types import SimpleNamespace
@@ -581,12 +580,9 @@ def test_fitted_estimators():
 
 
 @pytest.mark.data
-@pytest.mark.skipif("SMALLER_DATA" not in os.environ, reason="SMALLER_DATA is not set")
 @pytest.mark.parametrize("fraction", [0.1, 0.9])
-def test_golub_reproduces_the_papers_26_of_34(fraction):
-    from smaller.datasets import load
-
-    golub = load("golub")
+def test_golub_reproduces_the_papers_26_of_34(fraction, load_data):
+    golub = load_data("golub")
     rows = golub.split["train"]
     X, y = golub.data[rows], np.where(golub.target[rows] == 1, 1, -1)
     deviation = X.std(axis=0)

@@ -390,10 +390,8 @@ def test_progress_stops_em() -> None:
 
 
 @pytest.mark.data
-def test_ripley_keeps_few_kernels(data_folder: Any) -> None:
-    from smaller import datasets
-
-    data = datasets.load("ripley_synth")
+def test_ripley_keeps_few_kernels(load_data: Any) -> None:
+    data = load_data("ripley_synth")
     train, test = data.split["train"], data.split["test"]
     errors, kernels = [], []
     for seed in range(5):

@@ -404,8 +404,8 @@ def test_path_can_be_drawn() -> None:
         pytest.param("banana", 1.0, 0.00316, marks=pytest.mark.slow),
     ],
 )
-def test_one_step_selection_is_as_good_as_exact(name: str, variance: float, alpha: float) -> None:
-    data = datasets.load(f"ida_{name}")
+def test_one_step_selection_is_as_good_as_exact(name: str, variance: float, alpha: float, load_data: Any) -> None:
+    data = load_data(f"ida_{name}")
     rows = data.realisations[0][0]
     X, y = data.data[rows], data.target[rows]
     if name == "heart":  # the one set that is not standardised

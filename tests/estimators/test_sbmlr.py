@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
-from smaller import SMLR, datasets
+from smaller import SMLR
 from smaller.estimators.sbmlr import SBMLR, select_by_evidence
 from smaller.problem import Status
 
@@ -202,9 +202,9 @@ def test_a_selection_needs_candidates_with_an_evidence() -> None:
 
 
 @pytest.mark.data
-def test_ripleys_widths(data_folder: Path) -> None:
+def test_ripleys_widths(load_data: Callable[[str], Any]) -> None:
     """The 2 pi term decides: with it the evidence prefers a width near 0.5, without it one near 4."""
-    data = datasets.load("ripley_synth")
+    data = load_data("ripley_synth")
     train, test = data.split["train"], data.split["test"]
     X, y = data.data[train], data.target[train]
     scaler = StandardScaler().fit(X)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import array_api_strict
@@ -19,7 +18,6 @@ from sklearn.linear_model import LogisticRegression
 
 from reference import Case, evaluate, penalties, probabilities, random_case
 from smaller.arrays import to_host
-from smaller.datasets import load
 from smaller.designs import Dense, as_design
 from smaller.likelihoods import Gaussian, Multinomial, Probit
 from smaller.papers import SOLVERS, Block, Componentwise
@@ -162,18 +160,20 @@ def test_another_array_namespace_goes_to_the_proximal_solver() -> None:
 # --- the data sets of the acceptance list ---
 
 
-def standardised(name: str) -> tuple[Any, Any]:
-    X, y = {"iris": load_iris, "wine": load_wine}[name](return_X_y=True) if name != "fglass" else _fglass()
-    return (X - X.mean(axis=0)) / X.std(axis=0), y
+def standardised(X: Any) -> Any:
+    return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def _fglass() -> tuple[Any, Any]:
-    glass = load("fglass")
-    return np.asarray(glass.data, dtype=float), np.unique(glass.target, return_inverse=True)[1]
+def named(name: str) -> tuple[Any, Any]:
+    X, y = {"iris": load_iris, "wine": load_wine}[name](return_X_y=True)
+    return standardised(X), y
 
 
 def on(name: str, alpha: float, **options: Any) -> Case:
-    X, labels = standardised(name)
+    return case_of(*named(name), alpha, **options)
+
+
+def case_of(X: Any, labels: Any, alpha: float, **options: Any) -> Case:
     parts = penalties(X.shape[1], alpha, options.pop("l1_ratio", 1.0), options.pop("factors", None))
     return Case(X, labels, int(labels.max()) + 1, **parts, **options)
 
@@ -214,7 +214,7 @@ def test_iris_and_wine(name: str, alpha: float, coding: str) -> None:
     "options", [{"l1_ratio": 0.5}, {"factors": "one free"}, {"fit_intercept": "penalised"}], ids=str
 )
 def test_iris_and_wine_with_other_penalties(name: str, options: dict[str, Any]) -> None:
-    d = standardised(name)[0].shape[1]
+    d = named(name)[0].shape[1]
     if "factors" in options:
         options = {"factors": [0.0, *[1.0] * (d - 1)]}
     case = on(name, 1.0, **({} if "fit_intercept" in options else options))
@@ -239,8 +239,10 @@ def test_componentwise_admits_that_it_did_not_converge(name: str) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("alpha", [10.0, 1.0, 0.1])
-def test_fglass(alpha: float, data_folder: Path) -> None:
-    case = on("fglass", alpha)
+def test_fglass(alpha: float, load_data: Callable[[str], Any]) -> None:
+    glass = load_data("fglass")
+    X, labels = standardised(np.asarray(glass.data, dtype=float)), np.unique(glass.target, return_inverse=True)[1]
+    case = case_of(X, labels, alpha)
     best = check_default(case)
     check_agreement(case, best, "proximal")
     if alpha == 10.0:
