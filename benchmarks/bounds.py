@@ -8,7 +8,6 @@ the paper's Figure 1; needs SMALLER_DATA for covtype).
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.papers.datasets import load
+from benchmarks.speed.clock import least
 from smaller import SMLR
 from smaller.bounds import binary_kl, pac_bayes_bound, pac_bayes_path, rademacher_bound
 from smaller.bounds.gibbs import positive_probabilities
@@ -175,10 +175,8 @@ def speed(console: Console) -> None:
         "rademacher_bound": lambda: rademacher_bound((w, 2.0), sample.X, sample.y),
     }
     for name, call in calls.items():
-        wall, cpu = time.perf_counter(), time.process_time()
-        value = call().value
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        console.print(f"1000000 x 50, {name}: {value:.4f} in {wall:.1f} s ({cpu:.1f} s of CPU)")
+        run = least(call, 1)
+        console.print(f"1000000 x 50, {name}: {run.result.value:.4f} in {run.wall:.1f} s ({run.cpu:.1f} s of CPU)")
 
 
 # ----------------------------------------------------------------------------------------------------------- path

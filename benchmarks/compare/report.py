@@ -191,11 +191,11 @@ def sections(found: dict) -> Iterator[str]:
 
 GROWTH = """## Growth and memory
 
-`python -m benchmarks.scaling time` (one pass is loss, residual and gradient; dotted: proportional):
+`python -m benchmarks.speed scaling time` (one pass is loss, residual and gradient; dotted: proportional):
 
 ![Seconds against rows, columns and classes](img/bench_scaling.png)
 
-`python -m benchmarks.scaling memory` prints what a fit allocates beyond the caller's X. A matrix stored column by
+`python -m benchmarks.speed scaling memory` prints what a fit allocates beyond the caller's X. A matrix stored column by
 column and a CSC matrix are used where they lie; one stored row by row is copied once. The rest is a dozen or two arrays
 of the size of the predictions and the weights.
 """

@@ -1,16 +1,11 @@
-"""Time, memory and quality of JCFO: ``OPENBLAS_NUM_THREADS=1 python -m benchmarks.jcfo_speed [names]``.
-
-The names are ring, large, phases and classes; all of them without one.
+"""Time, memory and quality of JCFO.
 
 Seconds are processor time of this process; memory is the peak that NumPy asked for during the fit.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 import tracemalloc
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import scale
 
+from benchmarks.speed.clock import Options, least
 from smaller.bases import Kernel
 from smaller.estimators.jcfo import JCFO
 from smaller.kernels import RBF
@@ -38,20 +34,14 @@ def ring(
     return X, (squared > threshold).astype(np.int64), threshold
 
 
-def fit(model: Any, X: Any, y: Any) -> float:
-    start = time.process_time()
-    model.fit(X, y)
-    return time.process_time() - start
-
-
-def small_ring() -> None:
+def small_ring(options: Options) -> None:
     """A ring in 2 of 100 dimensions, n = 200, strengths (1, 3), five draws."""
     lines = []
     for seed in range(5):
         X, y, threshold = ring(200, 100, seed)
         X_test, y_test, _ = ring(5000, 100, 1000 + seed, threshold)
         model = JCFO(alpha=1.0, alpha_scales=3.0)
-        seconds = min(fit(model, X, y) for _ in range(3))
+        seconds = least(lambda model=model, X=X, y=y: model.fit(X, y), options.repeats(3)).cpu
         found = {0, 1} <= set(model.active_features_.tolist())
         strongest = set(np.argsort(-model.scales_)[:2].tolist()) == {0, 1}
         lines.append((1.0 - model.score(X_test, y_test), seconds, found, strongest))
@@ -66,12 +56,12 @@ def small_ring() -> None:
     )
 
 
-def large_ring() -> None:
+def large_ring(options: Options) -> None:
     """n = 5000, p = 200, 300 centres: time first, memory in a second run."""
     X, y, threshold = ring(5000, 200, 0)
     X_test, y_test, _ = ring(5000, 200, 1, threshold)
     model = JCFO(alpha=1.0, alpha_scales=30.0, n_centers=300, random_state=0)
-    seconds = fit(model, X, y)
+    seconds = least(lambda: model.fit(X, y), 1).cpu
     error = 1.0 - model.score(X_test, y_test)
     print(
         f"large: {seconds:.1f} s, error {error:.3f}, {len(model.active_features_)} features, "
@@ -87,7 +77,7 @@ def large_ring() -> None:
     )
 
 
-def phases() -> None:
+def phases(options: Options) -> None:
     """EM alone, direct descent alone, and one after the other, on three problems, means of three draws."""
     for p, rate in ((20, 10.0), (50, 10.0), (100, 3.0)):
         results = []
@@ -111,20 +101,16 @@ def phases() -> None:
             )
 
 
-def classes() -> None:
+def classes(options: Options) -> None:
     """One multinomial model of all classes against one-versus-rest probit with shared scales: five folds."""
     for name, load in (("iris", load_iris), ("wine", load_wine)):
         X, y = load(return_X_y=True)
         X = np.hstack([scale(X), np.random.default_rng(0).normal(size=(len(y), 5))])
         for likelihood in ("multinomial", "probit"):
-            seconds = -time.process_time()
-            P = cross_val_predict(JCFO(0.3, 1.0, likelihood=likelihood), X, y, cv=5, method="predict_proba")
-            seconds += time.process_time()
-            errors, loss = int(np.count_nonzero(P.argmax(axis=1) != y)), log_loss(y, P)
-            print(f"classes, {name}, {likelihood}: log-loss {loss:.3f}, {errors} errors, {seconds / 5:.1f} s a fit")
+            model = JCFO(0.3, 1.0, likelihood=likelihood)
+            run = least(lambda m=model, X=X, y=y: cross_val_predict(m, X, y, cv=5, method="predict_proba"), 1)
+            errors, loss = int(np.count_nonzero(run.result.argmax(axis=1) != y)), log_loss(y, run.result)
+            print(f"classes, {name}, {likelihood}: log-loss {loss:.3f}, {errors} errors, {run.cpu / 5:.1f} s a fit")
 
 
-if __name__ == "__main__":
-    parts = {"ring": small_ring, "large": large_ring, "phases": phases, "classes": classes}
-    for name in sys.argv[1:] or parts:
-        parts[name]()
+PARTS = {"ring": small_ring, "large": large_ring, "phases": phases, "classes": classes}

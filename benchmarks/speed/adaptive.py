@@ -1,26 +1,20 @@
-"""Speed of adaptive sparseness on one core: ``python -m benchmarks.adaptive_speed [--rvm PYTHON]``.
-
-``--rvm`` names a Python interpreter that has sklearn-rvm; its machines are then timed on the same rows and widths.
-Every time is the least of several runs, wall clock and processor.
-"""
+"""Speed of adaptive sparseness; with ``--python`` naming an interpreter that has sklearn-rvm, beside its machines."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from benchmarks.papers.datasets import load
+from benchmarks.speed.clock import Options, Timing, least, show
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 
 RVM = """
@@ -40,16 +34,6 @@ wall, cpu = np.min(times, axis=0)
 out = model.predict(data["X_test"]).tolist()
 print(json.dumps({"wall": wall, "cpu": cpu, "kept": len(model.relevance_), "out": out}))
 """
-
-
-def least_times(fit: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
-    """Return the least wall-clock and processor seconds, and the last model."""
-    times, model = [], None
-    for _ in range(repeats):
-        wall, cpu = time.perf_counter(), time.process_time()
-        model = fit()
-        times.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return *np.min(times, axis=0), model
 
 
 def boston() -> dict[str, Any]:
@@ -92,15 +76,14 @@ def error(task: dict[str, Any], answer: Any) -> str:
     return f"{int(np.sum(np.asarray(answer) != task['y_test']))} of {len(task['y_test'])} wrong"
 
 
-def ours(task: dict[str, Any], repeats: int, **options: Any) -> tuple[str, float, float]:
+def ours(task: dict[str, Any], repeats: int) -> tuple[str, Timing]:
     kind = SparseRegressor if task["y"].dtype.kind == "f" else SparseProbit
-    if task["gamma"] is not None:
-        options |= {"kernel": "rbf", "gamma": task["gamma"]}
-    wall, cpu, model = least_times(lambda: kind(**options).fit(task["X"], task["y"]), repeats)
-    return f"{error(task, model.predict(task['X_test']))}, {model.n_active_} kept", wall, cpu
+    settings = {} if task["gamma"] is None else {"kernel": "rbf", "gamma": task["gamma"]}
+    fit = least(lambda: kind(**settings).fit(task["X"], task["y"]), repeats)
+    return f"{error(task, fit.result.predict(task['X_test']))}, {fit.result.n_active_} kept", fit
 
 
-def rvm(python: str, task: dict[str, Any], repeats: int) -> tuple[str, float, float]:
+def rvm(python: str, task: dict[str, Any], repeats: int) -> tuple[str, Timing]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.npz"
         np.savez(path, **{name: task[name] for name in ("X", "y", "X_test")})
@@ -109,31 +92,27 @@ def rvm(python: str, task: dict[str, Any], repeats: int) -> tuple[str, float, fl
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     result = json.loads(done.stdout.splitlines()[-1])
-    return f"{error(task, result['out'])}, {result['kept']} kept", result["wall"], result["cpu"]
+    return f"{error(task, result['out'])}, {result['kept']} kept", Timing(None, result["wall"], result["cpu"])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.adaptive_speed", description=__doc__)
-    parser.add_argument("--rvm", metavar="PYTHON", help="interpreter with sklearn-rvm")
-    parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
-    tasks = {
-        "boston, 481 rows, kernel": boston(),
-        "ripley, 100 rows, kernel": ripley(100),
-        "ripley, 250 rows, kernel": ripley(250),
-        "banana, 2000 rows, kernel": banana(2000),
-        "golub, 38 x 7129, features": golub(),
-    }
-    print(f"{'task':28}{'method':14}{'wall s':>9}{'cpu s':>9}  test")
-    with threadpool_limits(1):
-        for name, task in tasks.items():
-            result, wall, cpu = ours(task, options.repeats)
-            print(f"{name:28}{'smaller':14}{wall:9.3f}{cpu:9.3f}  {result}")
-            if options.rvm and task["gamma"] is not None and len(task["y"]) < 1000:
-                result, slow, slow_cpu = rvm(options.rvm, task, min(options.repeats, 2))
-                ratio = f"{slow / wall:.0f} (cpu {slow_cpu / cpu:.0f}) times ours"
-                print(f"{'':28}{'sklearn-rvm':14}{slow:9.3f}{slow_cpu:9.3f}  {result}; {ratio}")
+TASKS = {
+    "boston": ("boston, 481 rows, kernel", boston),
+    "ripley100": ("ripley, 100 rows, kernel", partial(ripley, 100)),
+    "ripley250": ("ripley, 250 rows, kernel", partial(ripley, 250)),
+    "banana": ("banana, 2000 rows, kernel", partial(banana, 2000)),
+    "golub": ("golub, 38 x 7129, features", golub),
+}
 
 
-if __name__ == "__main__":
-    main()
+def compare(name: str, options: Options) -> None:
+    """Fit one task."""
+    title, make = TASKS[name]
+    task, repeats = make(), options.repeats(5)
+    result, own = ours(task, repeats)
+    show(f"{title}: smaller", own, result)
+    if options.python and task["gamma"] is not None and len(task["y"]) < 1000:
+        result, other = rvm(options.python, task, min(repeats, 2))
+        show(f"{title}: sklearn-rvm", other, f"{result}; {other.cpu / own.cpu:.0f} times ours")
+
+
+PARTS = {name: partial(compare, name) for name in TASKS}

@@ -1,4 +1,4 @@
-"""The figures of docs/adaptive.md: ``python examples/adaptive_figures.py`` writes docs/img/adaptive_*.png."""
+"""The figures of docs/adaptive.md: ``python -m docs.figures.adaptive`` writes docs/img/adaptive_*.png."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from smaller.datasets import make_irrelevant, make_sinc
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
+IMAGES = Path(__file__).resolve().parents[1] / "img"
 OURS, OTHER, THIRD, GREY = "#0b6e6e", "#c8553d", "#7d6b91", "#8a8a8a"
 
 

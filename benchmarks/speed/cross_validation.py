@@ -1,4 +1,4 @@
-"""SMLRCV beside cv.glmnet on problem A: ``python -m benchmarks.cross_validation`` (needs R with glmnet).
+"""SMLRCV beside cv.glmnet on problem A (needs R with glmnet).
 
 Both choose among 100 strengths by ten folds on one core; minimum of several runs, CPU seconds. Their tolerances do not
 mean the same (ours bounds the duality gap), so both are run with several; beside each stands the worst relative
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.compare.problems import make
+from benchmarks.speed.clock import Options, least
 from smaller import SMLRCV, smlr_path
 
 FOLDS, RUNS = 10, 15
@@ -40,25 +40,23 @@ cat(min(seconds))
 """
 
 
-def main() -> None:
+def against_glmnet(options: Options) -> None:
+    """Print both programs' seconds at several tolerances."""
+    runs = options.repeats(RUNS)
     warnings.simplefilter("ignore")  # the best strength may lie at the edge of the grid
     X, y = make("A")
     exact = smlr_path(X, y, alphas=100, eps=0.01, tol=1e-9)
     for tol in TOLERANCES:
-        seconds = []
-        for _ in range(RUNS):
-            before = time.process_time()
-            model = SMLRCV(cv=FOLDS, eps=0.01, tol=tol).fit(X, y)
-            seconds.append(time.process_time() - before)
-        worst = np.max(model.path_.objectives / exact.objectives - 1.0)
-        print(f"SMLRCV, tol {tol:.0e}: {min(seconds):.3f} s; path to {worst:.0e}")
+        fit = least(lambda tol=tol: SMLRCV(cv=FOLDS, eps=0.01, tol=tol).fit(X, y), runs)
+        worst = np.max(fit.result.path_.objectives / exact.objectives - 1.0)
+        print(f"SMLRCV, tol {tol:.0e}: {fit.cpu:.3f} s; path to {worst:.0e}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         X.ravel(order="F").tofile(folder / "x")
         y.astype("i4").tofile(folder / "y")
         (exact.alphas / len(y)).tofile(folder / "lambda")
         for threshold in THRESHOLDS:
-            sizes = map(str, (*X.shape, len(exact.alphas), FOLDS, RUNS, threshold))
+            sizes = map(str, (*X.shape, len(exact.alphas), FOLDS, runs, threshold))
             command = ["Rscript", "-e", SCRIPT, name, *sizes]
             spent = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             W = np.fromfile(folder / "beta").reshape(-1, X.shape[1])
@@ -68,5 +66,4 @@ def main() -> None:
             print(f"cv.glmnet, thresh {threshold:.0e}: {spent:.3f} s; path to {excess.max():.0e}")
 
 
-if __name__ == "__main__":
-    main()
+PARTS = {"glmnet": against_glmnet}

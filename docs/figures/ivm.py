@@ -1,4 +1,4 @@
-"""Draw the figures of docs/ivm.md, after those of Zhu and Hastie (2005): ``python examples/ivm_figures.py``.
+"""Draw the figures of docs/ivm.md, after those of Zhu and Hastie (2005): ``python -m docs.figures.ivm``.
 
 1 the two losses; 2 boundaries of SVM and IVM on the mixture; 3 the choice of the strength (Algorithm 3);
 4 the objective along the additions; 5 the same for growing n; 6 three classes; and centres chosen in other ways.
@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from smaller.datasets import make_mixture
 from smaller.estimators.kernel_logistic import IVM, KLR
 
-FOLDER = Path(__file__).parents[1] / "docs" / "img"
+FOLDER = Path(__file__).parents[1] / "img"
 GAMMA = 1.0 / 1.4  # sigma^2 = .7
 SEED = 4
 STYLE = {

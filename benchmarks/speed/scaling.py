@@ -1,4 +1,4 @@
-"""Memory and time against size: ``python -m benchmarks.scaling memory|time``.
+"""Memory and time against size.
 
 ``memory`` prints the peak that a fit allocates beyond the caller's own X, as a multiple of X and of what must be there:
 an n x K and a d x K array of float64 count one unit each. ``time`` measures one pass (loss, residual and gradient) and
@@ -7,8 +7,6 @@ a whole fit while n, d or K grows, and draws both to docs/img/bench_scaling.png.
 
 from __future__ import annotations
 
-import sys
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import sparse
 
+from benchmarks.speed.clock import Options, least
 from smaller import SMLR, alpha_max
 from smaller.designs import as_design
 from smaller.likelihoods import Multinomial
@@ -39,7 +38,7 @@ def draw(n: int, d: int, K: int, density: float = 1.0, seed: int = 0) -> tuple[A
     return X, np.argmax(X @ truth + rng.gumbel(size=(n, K)), axis=1)
 
 
-def memory() -> None:
+def memory(options: Options) -> None:
     """Print the peak allocation of fits over several layouts."""
     print(f"{'X':34s} {'X, MB':>7s} {'peak, MB':>9s} {'peak / X':>9s} {'(peak - copies) / (nK + dK)':>28s}")
     for name, copies, make in (
@@ -71,29 +70,23 @@ def _narrow(X: Any, y: Any) -> tuple[Any, Any]:
     return X.astype(np.float32), y
 
 
-def measure(n: int, d: int, K: int) -> tuple[float, float]:
+def measure(n: int, d: int, K: int, runs: int) -> tuple[float, float]:
     """Return seconds of one core for a pass over the data, and for a fit at a tenth of the largest strength."""
     X, y = draw(n, d, K)
     likelihood = Multinomial(K)
     problem = Problem(as_design(X), likelihood.encode(y), None, likelihood, Laplace(1.0))
     eta = problem.forward(np.full((d, likelihood.n_outputs), 0.01), np.zeros(likelihood.n_outputs))
-    passes = min(_seconds(lambda: core.evaluate(problem, eta, problem.design)) for _ in range(3))
+    passes = least(lambda: core.evaluate(problem, eta, problem.design), runs).cpu
     model = SMLR(alpha=0.1 * problem.alpha_max())
-    return passes, _seconds(lambda: model.fit(X, y))
+    return passes, least(lambda: model.fit(X, y), 1).cpu
 
 
-def _seconds(run: Any) -> float:
-    start = time.process_time()
-    run()
-    return time.process_time() - start
-
-
-def clock() -> None:
+def growth(options: Options) -> None:
     """Print and draw seconds against n, d and K."""
     found = {}
     for name, values in GRID.items():
         for value in values:
-            found[name, value] = measure(**(BASE | {name: value}))
+            found[name, value] = measure(**(BASE | {name: value}), runs=options.repeats(3))
             print(
                 f"{name} = {value:8d}: pass {found[name, value][0]:.4f} s, fit {found[name, value][1]:.2f} s",
                 flush=True,
@@ -111,8 +104,7 @@ def clock() -> None:
             axes.set(xlabel=f"{name}   ({rest})", title=f"against {name}")
         figure.axes[0].set_ylabel("seconds, one core")
         figure.axes[0].legend(frameon=False)
-        figure.savefig(Path(__file__).parents[1] / "docs" / "img" / "bench_scaling.png", dpi=130)
+        figure.savefig(Path(__file__).parents[2] / "docs" / "img" / "bench_scaling.png", dpi=130)
 
 
-if __name__ == "__main__":
-    {"memory": memory, "time": clock}[sys.argv[1]]()
+PARTS = {"memory": memory, "time": growth}

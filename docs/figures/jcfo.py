@@ -1,4 +1,4 @@
-"""The figures of docs/jcfo.md: ``python examples/jcfo_figures.py [names]`` writes docs/img/jcfo_*.png."""
+"""The figures of docs/jcfo.md: ``python -m docs.figures.jcfo [names]`` writes docs/img/jcfo_*.png."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from smaller.kernels import make_kernel
 from smaller.likelihoods import Probit
 from smaller.searches.scales import ScaledProblem, search_scales
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
+IMAGES = Path(__file__).resolve().parents[1] / "img"
 OURS, OTHER, THIRD, GREY = "#0b6e6e", "#c8553d", "#7d6b91", "#8a8a8a"
 
 

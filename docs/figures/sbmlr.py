@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from smaller import SBMLR, PriorShiftClassifier
 
-FIGURE = Path(__file__).parents[1] / "docs" / "img" / "sbmlr_priors.png"
+FIGURE = Path(__file__).parents[1] / "img" / "sbmlr_priors.png"
 
 
 def main() -> None:
