@@ -17,7 +17,7 @@ import smaller
 MODELS = sorted(FOLDER.glob("*/*.smaller"))
 # A pickle names modules, and modules move: these cannot be read any more. Whoever has one loads it with the version
 # that wrote it and keeps it by `smaller.save`: model files are read by every later version.
-LOST_PICKLES: dict[str, set[str]] = {"0.1": set()}
+LOST_PICKLES = {"0.1": {"table_ivm", "table_smlr", "table_sparse_probit"}}  # smaller.study became smaller.app.study
 
 
 def name_of(path: Path) -> str:

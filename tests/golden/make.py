@@ -48,7 +48,7 @@ WEIGHT = RNG.integers(0, 3, 36).astype(float)
 def as_form(rows: Any, form: str) -> Any:
     """Return dense rows in the form in which a case is fitted and asked."""
     if form == "table":
-        from smaller.tables import read_table
+        from smaller.app.tables import read_table
 
         return read_table(TABLE)
     if form == "frame":
@@ -84,7 +84,7 @@ def table(model: str) -> Callable[[], tuple[Any, Any, str]]:
     """Return a case: what `smaller fit` writes about the table beside this file."""
 
     def fit() -> tuple[Any, Any, str]:
-        program = "from smaller.cli import main; main()"
+        program = "from smaller.app.cli import main; main()"
         with tempfile.TemporaryDirectory() as out:
             options = ["-t", "kind", "--model", model, "--out", out, "-q"]
             subprocess.run([sys.executable, "-c", program, "fit", str(TABLE), *options], check=True)
