@@ -27,6 +27,7 @@ $(VENV)/.ready: $(SOURCES)
 	@echo "setup: installing smaller into $(VENV) (compiles a small C++ core; a few minutes the first time)"
 	$(PYTHON) -m venv $(VENV)
 	$(PY) $(INSTALL) --editable ".[dev]"
+	@if [ -d .git ]; then git config core.hooksPath .githooks; fi
 	@touch $@
 
 # ---- use ---------------------------------------------------------------------------------------------------------

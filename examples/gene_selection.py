@@ -1,7 +1,7 @@
 """Few genes without tuning anything: SBMLR on expression levels, beside SMLR tuned by cross-validation.
 
 With SMALLER_DATA set this uses the leukaemia (38 training and 34 test patients, 7129 genes) and colon (62 tissues,
-2000 genes) sets; without it, scikit-learn's breast cancer set stands in.
+2000 genes) sets: `python -m examples.gene_selection`; without it, scikit-learn's breast cancer set stands in.
 """
 
 import os
@@ -10,7 +10,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from benchmarks.papers.datasets import load
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
@@ -25,6 +24,8 @@ def main() -> None:
         train, test = train_test_split(np.arange(len(data.target)), test_size=0.4, stratify=data.target, random_state=0)
         show("breast cancer", data.data, data.target, train, test, list(data.feature_names))
         return
+    from benchmarks.papers.datasets import load
+
     data = load("golub")
     show("leukaemia", data.data, data.target, data.split["train"], data.split["test"], data.feature_names)
     data = load("colon")
