@@ -12,6 +12,7 @@ import enum
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,17 @@ class Status(enum.Enum):
         "At no alpha does alpha * sum|w| equal the number of weights, so the data do not determine alpha: the features "
         "may hold little signal, or be too many for the rows. Choose alpha by cross-validation (SMLRCV) instead."
     )
+
+    # Pickles and skops files keep the name: a sentence may be reworded, a file must still load.
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        return Status, (self.name,)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[type[Status], tuple[str]]:
+        return self.__reduce__()
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        return cls.__members__.get(str(value))
 
 
 def rounding(eta: Array) -> float:
