@@ -89,7 +89,7 @@ bench: setup  ## time the solvers against other libraries
 	PYTHON=$(PYTHON) sh benchmarks/compare/environments.sh
 	$(PY) -m benchmarks.compare
 
-papers: setup  ## reproduce the papers' tables (needs SMALLER_DATA)
+papers: setup  ## reproduce the papers' tables (needs SMALLER_DATA); goes on where a run was broken off
 	$(PY) -m benchmarks.papers
 
 clean:  ## remove environments, builds and caches

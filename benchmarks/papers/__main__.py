@@ -1,4 +1,8 @@
-"""Command line: ``python -m benchmarks.papers [names] [--quick] [--list] [--jobs N]``."""
+"""Command line: ``python -m benchmarks.papers [names] [--quick] [--list] [--jobs N]``.
+
+Every result is kept as soon as it is there: the same command goes on where a run was broken off. Do not change the code
+in between, or the rows that depend on it are measured anew.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import MODULES
-from .engine import Paper, Unit, pending, run, selected
+from .engine import Listing, Paper, Unit, measure_listing, pending, recall_listing, run, selected
+from .ledger import Session
 from .page import outside_rows, write_page
 
 
@@ -31,7 +36,9 @@ def main() -> int:
         return 0
     outside = []
     for paper in chosen:
-        run_with_bar(paper, pending(paper, options.names, options.quick, options.slow), options.jobs, console)
+        units = pending(paper, options.names, options.quick, options.slow)
+        listings = [] if options.quick else missing_listings(paper, options.names)
+        run_with_bar(paper, units, listings, options.jobs, console)
         console.print(f"{paper.name}: {write_page(paper, options.quick)}", markup=False)
         outside += outside_rows(paper, options.names, options.quick)
     for line in outside:
@@ -49,12 +56,24 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_with_bar(paper: Paper, units: list[Unit], jobs: int, console: Console) -> None:
+def missing_listings(paper: Paper, names: list[str]) -> list[Listing]:
+    """Return the measured listings that are asked for and not there."""
+    chosen = (table for table in paper.tables if isinstance(table, Listing) and selected(paper, table, names))
+    return [table for table in chosen if table.measured and recall_listing(table) is None]
+
+
+def run_with_bar(paper: Paper, units: list[Unit], listings: list[Listing], jobs: int, console: Console) -> None:
+    session = Session(paper.name, jobs)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        bar = progress.add_task(paper.name, total=len(units))
+        bar = progress.add_task(paper.name, total=len(units) + len(listings))
         for unit in run(units, jobs):
+            session.note()
             progress.update(bar, advance=1, description=f"{unit.table.name} {unit.experiment.name}")
+        for table in listings:
+            measure_listing(table)
+            session.note()
+            progress.update(bar, advance=1, description=table.name)
 
 
 if __name__ == "__main__":

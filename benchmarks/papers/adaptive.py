@@ -453,6 +453,7 @@ SIMULATION = Listing(
     name="adaptive-simulation",
     title="Simulations (TA1 to TA5, TA7, TA8)",
     make=simulate,
+    measured=True,
     text="""
 Thresholding rule on an orthogonal design; agreement with the lasso; non-zeros found (50 draws); model error saved
 against least squares (n = 20, correlations .5^|i-j|, 400 draws); sin(x)/x with noise .1 (25 draws); error with

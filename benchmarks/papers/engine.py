@@ -1,7 +1,7 @@
 """Declarations of a paper's tables, and the machine that runs them.
 
-A result is one JSON file per row and seed under ``.cache/papers``; a run that was broken off goes on where it
-stopped, and a change in the code behind a row makes its old results invisible.
+A result is one JSON file per row and seed under ``.cache/papers``, with the commit that it was measured at; a run that
+was broken off goes on where it stopped, and a change in the code behind a row makes its old results invisible.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,18 +64,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class Band:
-    """Interval in which a mean over the seeds is accepted."""
+    """Interval in which a mean over the seeds is accepted.
+
+    ``source`` says where it comes from: "paper" is a printed value with its printed deviation, or with 1.5 points;
+    "ours" was set around values of an earlier program of ours, so that it can tell a change and not a disagreement.
+    """
 
     low: float = -np.inf
     high: float = np.inf
+    source: Literal["paper", "ours"] = "ours"
 
     def __contains__(self, value: float) -> bool:
         return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
-        if self.low == -np.inf:
-            return f"<= {self.high:g}"
-        return f"{self.low:g} to {self.high:g}"
+        interval = f"<= {self.high:g}" if self.low == -np.inf else f"{self.low:g} to {self.high:g}"
+        return f"{interval} ({self.source})"
 
 
 @dataclass(frozen=True)
@@ -136,13 +141,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table that needs no runs, such as a summary of the data: made when the page is written."""
+    """A table that is made as a whole, such as a summary of the data.
+
+    With ``measured`` it takes time, and is kept like the result of a row; the others are made with the page.
+    """
 
     name: str
     title: str
     make: Callable[[], tuple[Sequence[str], Sequence[Sequence[object]]]]
     text: str = ""
     notes: Sequence[str] = ()
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,22 +169,37 @@ class Paper:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row at one seed: measures, a flag per test decision (in the protocol's order), seconds."""
+    """One row at one seed: measures, a flag per test decision (in the protocol's order), processor seconds."""
 
     measures: dict[str, float]
     wrong: list[int]
     seconds: float
     unavailable: str = ""
+    commit: str = ""
 
 
 def fingerprint(row: Row) -> str:
-    """Digest of the code a result depends on: protocols, the row's own module, the package if it is ours."""
-    own = sys.modules[getattr(row.answer, "func", row.answer).__module__].__file__
+    """Digest of the code a result depends on: protocols, the row's own module, package and core if it is ours."""
+    return _fingerprint(row.answer, row.ours)
+
+
+def _fingerprint(function: Any, ours: bool) -> str:
+    own = sys.modules[getattr(function, "func", function).__module__].__file__
     files = {Path(__file__).with_name("protocols.py"), Path(str(own))}
-    if row.ours:
-        package = Path(smaller.__file__).parent
-        files |= set(package.rglob("*.py"))
+    if ours:
+        files |= set(Path(smaller.__file__).parent.rglob("*.py")) | set((ROOT / "core").glob("*.?pp"))
     return _digest(frozenset(files))
+
+
+@cache  # the commit of the code that runs, whatever is committed meanwhile
+def commit() -> str:
+    """Return the commit of the working tree, with a "+" if the code was changed since."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "src", "core", "benchmarks/papers")
+    return git("rev-parse", "--short=7", "HEAD") + ("+" if changed else "")
 
 
 @cache  # the code that runs is the code read at the start, whatever is edited meanwhile
@@ -202,11 +226,34 @@ def recall(table: Table, experiment: Experiment, row: Row, seed: int) -> Outcome
 
 def store(unit: Unit, row: Row, stamp: str, outcome: Outcome) -> None:
     path = result_path(unit.table, unit.experiment, row, unit.seed)
+    keep(path, {"fingerprint": stamp, "outcome": outcome.__dict__ | {"commit": unit.commit}})
+
+
+def keep(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file as a whole, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"fingerprint": stamp, "outcome": outcome.__dict__}
     partial = path.with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(content), encoding="utf-8")
     partial.replace(path)
+
+
+def recall_listing(table: Listing) -> dict[str, Any] | None:
+    """Header, body, seconds and commit of a measured listing, or None if there is none of the present code."""
+    path = CACHE / table.name / "listing.json"
+    if not path.is_file():
+        return None
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return stored if stored["fingerprint"] == _fingerprint(table.make, True) else None
+
+
+def measure_listing(table: Listing) -> None:
+    """Make a measured listing and keep it."""
+    start = time.process_time()
+    with threadpool_limits(1):
+        header, body = table.make()
+    cells = [[str(cell) for cell in line] for line in body]
+    content = {"header": list(header), "body": cells, "seconds": time.process_time() - start, "commit": commit()}
+    keep(CACHE / table.name / "listing.json", {"fingerprint": _fingerprint(table.make, True), **content})
 
 
 def recall_all(table: Table, experiment: Experiment, row: Row, quick: bool = False) -> list[Outcome]:
@@ -251,6 +298,7 @@ class Unit:
     rows: Sequence[Row]
     stamps: Sequence[str]
     seed: int
+    commit: str
 
 
 def pending(paper: Paper, names: Sequence[str], quick: bool, slow: bool) -> list[Unit]:
@@ -268,7 +316,8 @@ def pending(paper: Paper, names: Sequence[str], quick: bool, slow: bool) -> list
                     if seed < experiment.n_seeds(row, quick) and not _done(recall(table, experiment, row, seed))
                 ]
                 if missing:
-                    units.append(Unit(table, experiment, missing, [fingerprint(row) for row in missing], seed))
+                    stamps = [fingerprint(row) for row in missing]
+                    units.append(Unit(table, experiment, missing, stamps, seed, commit()))
     return units
 
 
@@ -299,7 +348,7 @@ def run_unit(unit: Unit) -> Unit:
 
 def measure(row: Row, tasks: Sequence[tuple[Task, NDArray[Any]]]) -> Outcome:
     """Answers of one row to all tasks of a seed, summed up."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         answers = [(row.answer(task), truth) for task, truth in tasks]
     except UnavailableError as error:
@@ -318,7 +367,7 @@ def measure(row: Row, tasks: Sequence[tuple[Task, NDArray[Any]]]) -> Outcome:
         }
         if all(answer.proba is not None for answer, _ in answers):
             measures["cross_entropy"] = float(np.concatenate([_entropies(*pair) for pair in answers]).mean())
-    return Outcome(measures, wrong, time.perf_counter() - start)
+    return Outcome(measures, wrong, time.process_time() - start)
 
 
 def _entropies(answer: Answer, truth: NDArray[Any]) -> NDArray[np.float64]:

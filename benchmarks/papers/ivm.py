@@ -1,4 +1,4 @@
-"""Zhu, Hastie (2005): tables 2 and 3 on eleven IDA data sets, and the counts of figures 4 to 6."""
+"""Zhu, Hastie (2005): tables 2 and 3 on eleven IDA data sets and Splice, and the counts of figures 4 to 6."""
 
 from __future__ import annotations
 
@@ -44,19 +44,8 @@ PRINTED = {
     "twonorm": (2.90, 70, 2.45, 24, 2.8, (14, 32)),
     "waveform": (9.98, 151, 10.13, 26, 11.63, (16, 36)),
 }
-N_TEST = {
-    "banana": 4900,
-    "breast_cancer": 77,
-    "flare_solar": 400,
-    "german": 300,
-    "heart": 100,
-    "image": 1010,
-    "ringnorm": 7000,
-    "thyroid": 75,
-    "titanic": 2051,
-    "twonorm": 7000,
-    "waveform": 4600,
-}
+# Bands of the error that are narrower than the printed deviation allows were set by us.
+NARROWER = ("breast_cancer", "heart", "twonorm")
 
 
 def _answer(model: Any, task: Task) -> Answer:
@@ -82,35 +71,56 @@ def rows(name: str) -> list[Row]:
     """The rows of one data set; width and strength are the paper's, and the same for all three."""
     variance, alpha = IDA[name]
     svm_error, n_support, error, n_points, most, points = PRINTED[name]
-    n = N_TEST[name] / 100.0
     fixed = {"variance": variance, "alpha": alpha}
+    accepted = Band(high=most / 100, source="ours" if name in NARROWER else "paper")
     return [
-        Row("SVM", partial(svm, **fixed), {"errors": n * svm_error, "error_rate": svm_error / 100, "kept": n_support}),
+        Row("SVM", partial(svm, **fixed), {"error_rate": svm_error / 100, "kept": n_support}),
         Row(
             "IVM",
             partial(ivm, **fixed),
-            {"errors": n * error, "error_rate": error / 100, "kept": n_points},
-            {"errors": Band(high=n * most), "error_rate": Band(high=most / 100), "kept": Band(*points)},
+            {"error_rate": error / 100, "kept": n_points},
+            {"error_rate": accepted, "kept": Band(*points)},
             ours=True,
         ),
         Row("KLR", partial(klr, **fixed), ours=True),
     ]
 
 
+def at_the_svms_choice(task: Task, answer: Any) -> Answer:
+    """Answer at the cost and width that cross-validation on the training part chooses for the SVM."""
+    assert task.svm.gamma is not None
+    return answer(task, variance=0.5 / task.svm.gamma, alpha=1.0 / task.svm.strength)
+
+
+# The paper announces Splice in its text and leaves it out of its tables: there is no width, strength or result of it.
+SPLICE = Experiment(
+    "splice (not in the paper's tables)",
+    "ida_splice",
+    Realisation(),
+    [
+        Row("SVM", partial(at_the_svms_choice, answer=svm)),
+        Row("IVM", partial(at_the_svms_choice, answer=ivm), ours=True),
+        Row("KLR", partial(at_the_svms_choice, answer=klr), ours=True),
+    ],
+    kernel="rbf",
+    seeds=5,
+)
+
 TABLES = Table(
     name="ivm-tables23",
     title="Tables 2 and 3: errors, and kernel basis functions used",
     text="""
-Every method has the width and strength of the paper's table 1, which were chosen for the SVM; nothing is tuned here.
+Every method has the width and strength of the paper's table 1, which were chosen for the SVM; nothing is tuned here,
+but for Splice, which has none in the paper: there, cross-validation on the training part chooses them for the SVM.
 `IVM(alpha=lambda, gamma=1/(2 sigma^2))` and `KLR` of the same, `SVC(C=1/lambda)`; features standardised by the training
-part. The seeds are the twenty realisations. "Used" counts import points, support vectors and, for KLR, the rank of the
+part. The seeds are the realisations. "Used" counts import points, support vectors and, for KLR, the rank of the
 kernel matrix.
 """,
-    measures={"errors": "errors", "error_rate": "share of errors", "kept": "used"},
-    experiments=[Experiment(name, f"ida_{name}", Realisation(), rows(name), seeds=20) for name in IDA],
+    measures={"error_rate": "share of errors", "kept": "used"},
+    experiments=[*(Experiment(name, f"ida_{name}", Realisation(), rows(name), seeds=20) for name in IDA), SPLICE],
     notes=[
-        """**Image with 72 points is not reproduced.** The same rule gives about 160 points here; the error agrees. The
-band of the count is therefore ours, not the paper's.""",
+        """**Image with 72 points is not reproduced.** The same rule gives about 160 points here; the error agrees.""",
+        """**Splice** is announced in the paper's text and missing in its tables; there is nothing to agree with.""",
         """**Ringnorm** has a strength of 1e-9 on separable classes: the sum falls exponentially, and the number of
 points depends on where one calls that zero (here 1e-7 of n log 2).""",
         """The lambdas of table 1 belong to the sum of the losses, although (3.1) divides by n: only then do the SVM's
@@ -172,6 +182,7 @@ SIMULATION = Listing(
     name="ivm-simulation",
     title="Figures 2 to 6: the simulated mixtures in numbers",
     make=simulate,
+    measured=True,
     text="sigma^2 = .7, lambda = 1 (three classes: .368), eps = .001; the paper's figures have window (Delta k) 3.",
     notes=[
         """The paper shows one draw; the number of points, and more so of support vectors, depends on the draw.""",

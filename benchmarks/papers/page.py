@@ -7,15 +7,30 @@ from pathlib import Path
 
 import numpy as np
 
-from .engine import ROOT, Experiment, Listing, Outcome, Paper, Row, Table, paired_p_value, recall_all, recall_pairs
+from .engine import (
+    ROOT,
+    Experiment,
+    Listing,
+    Outcome,
+    Paper,
+    Row,
+    Table,
+    paired_p_value,
+    recall_all,
+    recall_listing,
+    recall_pairs,
+)
+from .ledger import wall_time
 
 DOCS = ROOT / "docs" / "papers"
 HOW_TO_READ = """\
-Every hyper-parameter is cross-validated on the training part only. "Ours" is the mean
-over the seeds ± their standard deviation [smallest, largest]; the seed moves the folds (or the random
-splits), never a chosen parameter. A row is *inside* if the mean of each measure that has a band lies in it.
-"p" is McNemar's exact paired test of the row against the first row of ours on the same test decisions
-(median over the seeds).
+Unless a table says otherwise, every hyper-parameter is cross-validated on the training part only. "Ours" is the mean
+over the seeds ± their standard deviation [smallest, largest]; the seed moves the folds (or the random splits), never a
+chosen parameter. A row is *inside* if the mean of each measure that has a band lies in it. A band marked "paper" is the
+printed value with its printed deviation, or with 1.5 points where that is larger; one marked "ours" was set around
+values of an earlier program of ours: inside it means that nothing has changed, not that the paper agrees. "p" is
+McNemar's exact paired test of the row against the first row of ours on the same test decisions (median over the seeds).
+"CPU s" is processor time per seed; "commit" is the code that a row was measured with ("+": with changes on top).
 """
 
 
@@ -30,7 +45,8 @@ def write_page(paper: Paper, quick: bool = False) -> Path:
 
 def render(paper: Paper, folder: Path, quick: bool) -> str:
     command = f"Made by `python -m benchmarks.papers {paper.name}`; do not edit."
-    parts = [f"# {paper.title}", command, paper.text.strip(), HOW_TO_READ.strip()]
+    clock = wall_time(paper.name, commits(paper, quick))
+    parts = [f"# {paper.title}", " ".join([command, clock]).strip(), paper.text.strip(), HOW_TO_READ.strip()]
     for table in paper.tables:
         parts += [f"## {table.title}", table.text.strip()]
         parts.append(listing_lines(table) if isinstance(table, Listing) else table_lines(table, quick))
@@ -46,14 +62,34 @@ def markdown(header: Sequence[str], body: Sequence[Sequence[object]]) -> str:
 
 
 def listing_lines(table: Listing) -> str:
-    return markdown(*table.make())
+    if not table.measured:
+        return markdown(*table.make())
+    stored = recall_listing(table)
+    if stored is None:
+        return "Not run."
+    note = f"{stored['seconds']:.0f} s of processor time, at commit {stored['commit']}."
+    return f"{markdown(stored['header'], stored['body'])}\n\n{note}"
+
+
+def commits(paper: Paper, quick: bool) -> set[str]:
+    """Commits at which the results on a page were measured."""
+    found = {
+        outcome.commit
+        for table in paper.tables
+        if isinstance(table, Table)
+        for experiment in table.experiments
+        for row in experiment.rows
+        for outcome in recall_all(table, experiment, row, quick)
+    }
+    listings = [recall_listing(table) for table in paper.tables if isinstance(table, Listing) and table.measured]
+    return found | {stored["commit"] for stored in listings if stored is not None}
 
 
 def table_lines(table: Table, quick: bool) -> str:
     header = ["data", "method"]
     for heading in table.measures.values():
         header += [f"{heading}: paper", "ours", "band"]
-    header += ["verdict", "p", "seeds", "s per seed"]
+    header += ["verdict", "p", "seeds", "CPU s", "commit"]
     body = [row_cells(table, experiment, row, quick) for experiment in table.experiments for row in experiment.rows]
     return markdown(header, body)
 
@@ -72,6 +108,7 @@ def row_cells(table: Table, experiment: Experiment, row: Row, quick: bool) -> li
         p_cell(table, experiment, row, quick),
         str(len(outcomes)),
         seconds,
+        ", ".join(sorted({outcome.commit for outcome in outcomes})),
     ]
 
 
@@ -79,12 +116,18 @@ def summary(outcomes: Sequence[Outcome], key: str) -> str:
     values = [outcome.measures[key] for outcome in outcomes if key in outcome.measures]
     if not values:
         return ""
-    digits = 3 if max(values) < 1 else 1
-    mean = f"{np.mean(values):.{digits}f}".removesuffix(".0")
+    counts = all(float(value).is_integer() for value in values)
+    digits = 1 if counts else decimals(max(abs(value) for value in values))
+    ends = 0 if counts else digits
     if len(values) == 1 or np.ptp(values) == 0:
-        return mean
-    low, high = (f"{value:.{digits}f}".removesuffix(".0") for value in (min(values), max(values)))
-    return f"{mean} ± {np.std(values, ddof=1):.{digits}f} [{low}, {high}]"
+        return f"{values[0]:.{ends}f}"
+    spread = f"± {np.std(values, ddof=1):.{digits}f} [{min(values):.{ends}f}, {max(values):.{ends}f}]"
+    return f"{np.mean(values):.{digits}f} {spread}"
+
+
+def decimals(largest: float) -> int:
+    """Return how many decimals show three digits of values up to ``largest``; rates and entropies have three."""
+    return 3 if largest < 2.0 else 2 if largest < 20.0 else 1
 
 
 def verdict(row: Row, outcomes: Sequence[Outcome]) -> str:
@@ -112,11 +155,14 @@ def p_cell(table: Table, experiment: Experiment, row: Row, quick: bool) -> str:
 
 
 def outside_rows(paper: Paper, names: Sequence[str], quick: bool) -> list[str]:
-    """Name the rows of the selected tables whose mean left its band."""
-    return [
+    """Name the rows of the selected tables whose mean left its band, listings with such a line too."""
+    chosen = [table for table in paper.tables if not names or paper.name in names or table.name in names]
+    stored = ((table.name, recall_listing(table)) for table in chosen if isinstance(table, Listing) and table.measured)
+    lines = [f"{name}: {line[0]}" for name, made in stored if made for line in made["body"] if "OUTSIDE" in line]
+    return lines + [
         f"{table.name}: {experiment.name}, {row.method}"
-        for table in paper.tables
-        if isinstance(table, Table) and (not names or paper.name in names or table.name in names)
+        for table in chosen
+        if isinstance(table, Table)
         for experiment in table.experiments
         for row in experiment.rows
         if verdict(row, recall_all(table, experiment, row, quick)).startswith("OUTSIDE")

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.papers import engine
-from benchmarks.papers.engine import Answer, Band, Experiment, Outcome, Paper, Row, Table, UnavailableError
-from benchmarks.papers.page import outside_rows, render, verdict
+from benchmarks.papers.__main__ import missing_listings
+from benchmarks.papers.engine import Answer, Band, Experiment, Listing, Outcome, Paper, Row, Table, UnavailableError
+from benchmarks.papers.ledger import Session, wall_time
+from benchmarks.papers.page import outside_rows, render, summary, verdict
 from benchmarks.papers.protocols import Task
 from scipy.stats import binomtest
 
@@ -97,3 +99,60 @@ def test_the_paired_test_counts_the_decisions_on_which_one_alone_is_right() -> N
     assert engine.paired_p_value([(a, b)]) == pytest.approx(binomtest(4, 5).pvalue)
     assert engine.paired_p_value([(a, a)]) == 1.0
     assert np.isnan(engine.paired_p_value([]))
+
+
+def outcomes_of(*values: float) -> list[Outcome]:
+    return [Outcome({"x": value}, [], 0.0) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "cell"),
+    [
+        ((1.0203, 0.9621, 0.9512), "0.978 ± 0.037 [0.951, 1.020]"),  # a cross-entropy around one keeps its digits
+        ((0.0401, 0.0351), "0.038 ± 0.004 [0.035, 0.040]"),
+        ((4.0, 9.0, 6.0), "6.3 ± 2.5 [4, 9]"),  # counts stay counts
+        ((10.25, 8.5), "9.38 ± 1.24 [8.50, 10.25]"),
+        ((700.0, 700.0), "700"),
+        ((0.966,), "0.966"),
+        ((), ""),
+    ],
+)
+def test_figures_keep_their_digits(values: tuple[float, ...], cell: str) -> None:
+    assert summary(outcomes_of(*values), "x") == cell
+
+
+def test_every_band_says_where_it_comes_from() -> None:
+    assert str(Band(high=0.5, source="paper")) == "<= 0.5 (paper)"
+    assert str(Band(1, 4)) == "1 to 4 (ours)"
+
+
+def test_rows_name_the_commit_they_were_measured_at(paper: Paper, tmp_path: Path) -> None:
+    run(paper)
+    lines = [line for line in render(paper, tmp_path, False).splitlines() if "**majority**" in line]
+    assert lines[0].split("|")[-2].strip() == engine.commit()
+
+
+def test_a_page_says_how_long_its_runs_took(paper: Paper, tmp_path: Path) -> None:
+    run(paper)
+    assert "Wall time" not in render(paper, tmp_path, False)
+    for started in (0.0, 1.0):
+        Session("toy", 2, started).note()
+    assert "in 2 runs, each going on where the one before stopped" in render(paper, tmp_path, False)
+    assert wall_time("toy", {"another commit"}) == ""
+
+
+def made() -> tuple[list[str], list[list[object]]]:
+    calls.append(-1)
+    return ["quantity", "verdict"], [["points", "inside"], ["kernels", "OUTSIDE"]]
+
+
+def test_a_measured_listing_is_kept_like_a_row(paper: Paper, tmp_path: Path) -> None:
+    listing = Listing("toy-listing", "A listing", made, measured=True)
+    paper = replace(paper, tables=[listing])
+    assert "Not run." in render(paper, tmp_path, False)
+    assert missing_listings(paper, []) == [listing]
+    engine.measure_listing(listing)
+    assert missing_listings(paper, []) == []
+    assert "| kernels | OUTSIDE |" in render(paper, tmp_path, False)
+    assert outside_rows(paper, [], False) == ["toy-listing: kernels"]
+    assert calls == [-1]
