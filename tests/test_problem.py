@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import Case, evaluate, penalties, probabilities, random_case
+from smaller import problem as problem_module
 from smaller.designs import as_design
 from smaller.likelihoods import Gaussian, Multinomial, Probit
 from smaller.priors import ElasticNet, Jeffreys, Laplace, Normal
@@ -298,3 +299,35 @@ def test_the_number_of_threads_makes_no_difference(monkeypatch: pytest.MonkeyPat
         found.append(core.evaluate(problem, problem.null().eta.copy(order="F"), problem.design, change))
     assert found[0][0] == found[1][0]
     np.testing.assert_array_equal(found[0][2], found[1][2])
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"factors": [0, 1, 1, 0, 2, 1]}], ids=str)
+def test_free_columns_are_settled_with_and_without_an_intercept(options: dict[str, Any], fit_intercept: bool) -> None:
+    case = random_case(6, fit_intercept=fit_intercept, **options)
+    solution = solve(case.problem(), tol=1e-10)
+    judged = evaluate(case, solution.w, solution.b)
+    assert solution.status is Status.CONVERGED
+    assert judged.violation <= 1e-6
+    assert judged.gap <= 1e-9 * solution.scale
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("factors", [[0.0] * 6, [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]], ids=["all free", "some"])
+@pytest.mark.parametrize("solver", ["auto", "coordinate", "proximal"])
+def test_what_is_not_settled_enters_the_gap(
+    scale: float, factors: list[float], solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A free block too large for one exact solve: zero weights must not hide a gradient, in whatever units."""
+    monkeypatch.setattr(problem_module, "_LARGEST_FREE_BLOCK", 3)
+    case = random_case(7, factors=factors)
+    slope = case.slope * scale  # features in other units: weights, penalty and gradient change together
+    problem = case.but(X=case.X * scale, slope=slope, ridge=0.0 * slope).problem()
+    if solver == "auto" and any(factors):
+        solver = "coordinate"
+    null = problem.settle(problem.null(), tol=1e-12)
+    best = solve(case.problem(), "coordinate", tol=1e-11)
+    assert problem.certify(null, problem.gradient(null)).gap >= null.objective - best.objective
+    solution = solve(problem, solver, tol=1e-8, max_iter=3000)
+    assert solution.status is Status.CONVERGED
+    assert solution.objective == pytest.approx(best.objective, abs=1e-7 * solution.scale)

@@ -186,8 +186,9 @@ class Problem:
     def certify(self, point: Point, G: Array) -> Certificate:
         """Recompute violation and duality gap at a point whose gradient in w is ``G``.
 
-        The dual point is the residual scaled into the feasible set. Intercepts must balance exactly in the dual;
-        what their Newton solve left over enters the gap as ``|b| |imbalance|``.
+        The dual point is the residual scaled into the feasible set. The free block must balance exactly in the dual;
+        what its solve left over enters the gap as ``|b| |imbalance|``. Free columns may be too many for a solve, so
+        that theirs is everything there is to do: see `_reach`.
         """
         xp = array_namespace(G)
         violation = float(xp.max(self.prior.violation(point.w, G))) if G.size else 0.0
@@ -198,11 +199,31 @@ class Problem:
         if dual is None or scale == 0.0:
             return Certificate(point.objective, violation, None)
         slack = float(xp.sum(imbalance * xp.abs(point.b)))
-        free = self.prior.free(self.n_columns)
-        if len(free):
-            slack += float(xp.sum(xp.abs(G[free] * point.w[free])))
+        if len(self._free):
+            slack += float(xp.sum(xp.abs(G[self._free]) * self._reach(point)))
         gap = point.objective - (dual - self.prior.conjugate(scale * G)) + slack
         return Certificate(point.objective, violation, max(gap, 0.0))
+
+    @cached_property
+    def _free(self) -> np.ndarray[Any, Any]:
+        """Indices of the columns without a penalty."""
+        return self.prior.free(self.n_columns)
+
+    @cached_property
+    def _free_units(self) -> Array:
+        """The change of each free column's weights that moves eta by one, as a root mean square over rows (m, 1)."""
+        xp = array_namespace(self.y)
+        c = xp.ones_like(self.y[:, :1]) if self.weight is None else self.weight[:, None]
+        square = self.design.take(self._free).squares(c) / xp.sum(c)
+        moves = square > 0
+        return xp.where(moves, 1.0 / xp.sqrt(xp.where(moves, square, xp.ones_like(square))), xp.zeros_like(square))
+
+    def _reach(self, point: Point) -> Array:
+        """Return how far the best weights of free columns may lie from zero: their present size and a unit of eta.
+
+        ``F(w) - min F <= gap + |gradient| |w*|``. Without the unit, zero weights would hide a gradient of any size.
+        """
+        return array_namespace(point.w).abs(point.w[self._free]) + self._free_units
 
     def settle(self, point: Point, *, tol: float, max_iter: int = 50) -> Point:
         """Minimise exactly over the free block: intercepts and columns without a penalty.
@@ -210,8 +231,8 @@ class Problem:
         Newton with step halving; without this the dual point is infeasible and the gap cannot close.
         """
         q = self.likelihood.n_outputs
-        free = self.prior.free(self.n_columns)
-        if len(free) * q > _LARGEST_FREE_BLOCK:  # left to the solver's own steps
+        free = self._free
+        if len(free) * q > _LARGEST_FREE_BLOCK:  # left to the solver's own steps, and to the gap
             free = free[:0]
         if not self.fit_intercept and len(free) == 0:
             return point
@@ -220,13 +241,16 @@ class Problem:
         columns, outputs = np.repeat(members, q), np.tile(np.arange(q), len(members))
         xp = array_namespace(point.w)
         for _ in range(max_iter):
-            parts = [] if block is None else [xp.reshape(block.adjoint(point.residual), (-1,))]
+            parts, left = [], 0.0
+            if block is not None:
+                parts.append(xp.reshape(block.adjoint(point.residual), (-1,)))
+                left = float(xp.sum(xp.abs(parts[0]) * xp.reshape(self._reach(point), (-1,))))
             if self.fit_intercept:
                 parts.append(point.gb)
-            g = xp.concat(parts) if len(parts) > 1 else parts[0]
-            values = xp.concat([xp.reshape(point.w[free], (-1,)), point.b]) if len(free) else point.b
-            if float(xp.sum(xp.abs(g) * (1.0 + xp.abs(values)))) <= tol:
+                left += float(xp.sum(xp.abs(point.gb) * (1.0 + xp.abs(point.b))))
+            if left <= tol:
                 break
+            g = xp.concat(parts) if len(parts) > 1 else parts[0]
             if block is None:
                 H = self._intercept_hessian(point)
             else:
