@@ -11,6 +11,7 @@ import numpy as np
 
 from smaller.arrays import Array
 from smaller.problem import Certificate, Point, Problem
+from smaller.solvers.driver import needs_host
 from smaller.solvers.reweighted import bound_gram, majorised_minimiser
 
 __all__ = ["Block"]
@@ -30,6 +31,10 @@ class Block:
         self._relaxation = 1.0
         self._growth = self._GROWTH if over_relaxation else 1.0
         self._gram: Array | None = None
+
+    @staticmethod
+    def suits(problem: Problem) -> str | None:
+        return needs_host("block", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Seed by the optimality conditions, then a block of updates, then prune."""

@@ -13,6 +13,7 @@ import numpy as np
 from smaller.arrays import Array, soft_threshold
 from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
+from smaller.solvers.driver import needs_host
 
 __all__ = ["Components", "Componentwise"]
 
@@ -36,6 +37,12 @@ class Componentwise:
         self._probability: Array | None = None
         self._columns: Array | None = None
         self._length = 1
+
+    @staticmethod
+    def suits(problem: Problem) -> str | None:
+        if not isinstance(problem.likelihood, Multinomial):  # the updates keep sums of the softmax
+            return "solver='componentwise' is for the multinomial likelihood only: use 'auto' or 'coordinate'."
+        return needs_host("componentwise", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Run one block of sweeps, each of at most as many updates as there are weights."""
@@ -68,8 +75,6 @@ class Components:
     """Weights with the softmax kept up to date, so that one component costs O(n)."""
 
     def __init__(self, problem: Problem, point: Point, X: Array) -> None:
-        if not isinstance(problem.likelihood, Multinomial):
-            raise TypeError("solver='componentwise' is for the multinomial likelihood only: use 'coordinate'.")
         self.problem, self.X = problem, X
         self.w, self.b, self.eta = point.w.copy(), point.b.copy(), np.asfortranarray(point.eta.copy())
         self.slope, self.ridge = problem.prior.linearise(point.w, "l1")

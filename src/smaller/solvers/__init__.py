@@ -1,16 +1,12 @@
 """How the sum is lowered for fixed hyper-parameters: one driver, several steppers.
 
-``solve(problem)`` picks by the shape of the problem; ``ALL_SOLVERS`` maps public names to steppers.
+``ALL_SOLVERS`` maps public names to steppers, the preferred ones first; ``solve(problem)`` takes the first that suits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from smaller.arrays import is_numpy_array, to_host
-from smaller.priors import ElasticNet
 from smaller.problem import Point, Problem, Solution
 from smaller.solvers.coordinate import Coordinate, head_start
 from smaller.solvers.driver import Progress, Stepper, drive
@@ -22,31 +18,29 @@ __all__ = ["ALL_SOLVERS", "Method", "Stepper", "choose", "make_stepper", "solve"
 Method = str | Callable[[], Stepper]  # "auto", a name in ALL_SOLVERS, or a maker of steppers
 
 ALL_SOLVERS: dict[str, Callable[[], Stepper]] = {
-    "coordinate": Coordinate,
     "newton": Reweighted,
+    "coordinate": Coordinate,
     "proximal": Proximal,
 }
 
 
 def choose(problem: Problem) -> str:
-    """Return the name of the solver that suits the problem.
-
-    Smooth penalties: Newton. Sparse ones: coordinate descent on the host, proximal gradients elsewhere.
-    """
-    prior = problem.prior
-    if isinstance(prior, ElasticNet) and not np.any(to_host(prior.slope) > 0):
-        return "newton"
-    return "coordinate" if is_numpy_array(problem.y) else "proximal"
+    """Return the name of the first solver that suits the problem."""
+    return next(name for name, make in ALL_SOLVERS.items() if make().suits(problem) is None)
 
 
 def make_stepper(problem: Problem, method: Method = "auto") -> Stepper:
-    """Return a stepper of the method, or with "auto" of the one that suits the problem."""
-    if not isinstance(method, str):
-        return method()
-    name = choose(problem) if method == "auto" else method
-    if name not in ALL_SOLVERS:
-        raise ValueError(f"solver must be 'auto' or one of {sorted(ALL_SOLVERS)}, got {method!r}.")
-    return ALL_SOLVERS[name]()
+    """Return a stepper of the method, or with "auto" of the one that suits the problem; refuse one that does not."""
+    if isinstance(method, str):
+        name = choose(problem) if method == "auto" else method
+        if name not in ALL_SOLVERS:
+            raise ValueError(f"solver must be 'auto' or one of {sorted(ALL_SOLVERS)}, got {method!r}.")
+        method = ALL_SOLVERS[name]
+    stepper = method()
+    reason = stepper.suits(problem)
+    if reason is not None:
+        raise ValueError(reason)
+    return stepper
 
 
 def solve(

@@ -24,7 +24,7 @@ from smaller.arrays import Array
 from smaller.designs import Coordinates, Csc, Dense, Design
 from smaller.problem import Certificate, Point, Problem, Solution, rounding
 from smaller.solvers import core
-from smaller.solvers.driver import drive, line_search
+from smaller.solvers.driver import drive, line_search, needs_host
 from smaller.solvers.hessian import Reduced, Snapshot, gram_price
 
 __all__ = ["Coordinate", "head_start"]
@@ -92,6 +92,10 @@ class Coordinate:
         self._level = 0.0  # of damping
         self._far: Array | None = None  # rows (n,) that are damped, if not all of them
         self.lookahead = 0.0  # admit zero weights whose gradient is within this fraction of the slope, once
+
+    @staticmethod
+    def suits(problem: Problem) -> str | None:
+        return needs_host("coordinate", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from smaller.arrays import Array, array_namespace
+from smaller.arrays import Array, array_namespace, is_numpy_array
 from smaller.designs import Design
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 from smaller.solvers import core
 
-__all__ = ["Progress", "Run", "Stepper", "canonical_end", "descend", "drive", "line_search"]
+__all__ = ["Progress", "Run", "Stepper", "canonical_end", "descend", "drive", "line_search", "needs_host"]
 
 _log = logging.getLogger("smaller")
 
@@ -31,6 +31,10 @@ class Stepper(Protocol):
     """Contract of a solver's step."""
 
     name: str
+
+    @staticmethod
+    def suits(problem: Problem) -> str | None:
+        """Return None, or the sentence that tells the user why this solver cannot solve the problem."""
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Return a point that is no worse; ``G`` is the gradient in w, ``aim`` the objective's allowed excess."""
@@ -178,6 +182,13 @@ def line_search(
         eta = point.eta + t * (full - point.eta)
         (loss, residual), gradient = problem.evaluate(eta), None
     return None
+
+
+def needs_host(name: str, problem: Problem) -> str | None:
+    """Return the sentence with which a solver for NumPy and SciPy data refuses arrays of other libraries."""
+    if is_numpy_array(problem.y):
+        return None
+    return f"solver={name!r} works on NumPy and SciPy data only: use 'auto' or 'proximal', or convert the arrays."
 
 
 def _trusted(point: Point, aim: float) -> bool:

@@ -26,6 +26,10 @@ class Proximal:
         self._length = 25
         self._metric: tuple[Array, Array | None] | None = None  # per weight, per intercept (None: there are none)
 
+    @staticmethod
+    def suits(problem: Problem) -> str | None:
+        return None
+
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Run one block from ``point``; the objective never rises by more than rounding."""
         if self._metric is None:

@@ -38,6 +38,18 @@ class Reweighted:
     def __init__(self, *, bound: bool = False) -> None:
         self.bound = bound
 
+    @staticmethod
+    def suits(problem: Problem) -> str | None:
+        """Beside an absolute value the majoriser's ridge is infinite at zero, and every weight starts there."""
+        xp = array_namespace(problem.y)
+        zero = xp.zeros((problem.n_columns, 1), dtype=xp.float64, device=problem.y.device)
+        if bool(xp.all(xp.isfinite(problem.prior.linearise(zero, "l2")[1]))):
+            return None
+        return (
+            "solver='newton' needs a smooth penalty: beside an absolute value a weight that is zero would stay zero. "
+            "Use 'auto' or 'coordinate', or take the absolute value away (l1_ratio=0, or RMLR)."
+        )
+
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Take one step; the same point is returned when rounding forbids any."""
         w, b = majorised_minimiser(problem, point, G, bound=self.bound)
