@@ -14,6 +14,14 @@ ifdef SMALLER_DATA
 export SMALLER_DATA
 endif
 
+# Nor are their texts, in which the quotations of docs/errata.md are looked up.
+ifneq ($(wildcard ../shared/papers/.),)
+SMALLER_PAPERS ?= $(abspath ../shared/papers)
+endif
+ifdef SMALLER_PAPERS
+export SMALLER_PAPERS
+endif
+
 .PHONY: help setup demo test browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
 
 help:  ## list the targets
