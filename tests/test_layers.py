@@ -14,7 +14,7 @@ ROOT = Path(smaller.__file__).parent
 # One line per layer, lowest first. A module imports from lower lines, and in its own line only from its left.
 LAYERS = [
     ["_core"],
-    ["arrays", "kernels", "designs"],
+    ["threads", "arrays", "kernels", "designs"],
     ["likelihoods", "priors", "bases"],
     ["problem"],
     ["solvers"],

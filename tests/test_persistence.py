@@ -328,15 +328,19 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_permissions_follow_the_umask_and_the_old_file(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask_and_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("x")
     old.chmod(0o640)
-    for path in (old, new):
-        with atomic_write(path) as file:
-            file.write(b"y")
     mask = os.umask(0)
     os.umask(mask)
+    with monkeypatch.context() as patch:
+        patch.delattr(os, "umask")  # not even for a moment: other threads would notice
+        for path in (old, new):
+            with atomic_write(path) as file:
+                (temporary,) = tmp_path.glob(f".{path.name}.*.tmp")
+                assert temporary.stat().st_mode & ~0o640 & 0o777 == 0 or path == new
+                file.write(b"y")
     assert old.stat().st_mode & 0o777 == 0o640
     assert new.stat().st_mode & 0o777 == 0o666 & ~mask
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from reference import Case, evaluate, penalties, probabilities, random_case
 from smaller import problem as problem_module
+from smaller import threads
 from smaller.designs import as_design
 from smaller.likelihoods import Gaussian, Multinomial, Probit
 from smaller.priors import ElasticNet, Jeffreys, Laplace, Normal
@@ -286,7 +289,7 @@ def test_the_environment_says_how_many_threads_may_run(monkeypatch: pytest.Monke
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     for value, expected in (("4", 4), ("0", 1), ("", 2), ("4,2", 16)):  # nested levels are not ours to interpret
         monkeypatch.setenv("OMP_NUM_THREADS", value)
-        assert core._threads() == expected
+        assert threads.count() == expected
 
 
 def test_the_number_of_threads_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,11 +297,24 @@ def test_the_number_of_threads_makes_no_difference(monkeypatch: pytest.MonkeyPat
     problem = case.problem()
     change = random_point(case, 0)[0]
     found = []
-    for count in ("1", "3"):
-        monkeypatch.setenv("OMP_NUM_THREADS", count)
-        found.append(core.evaluate(problem, problem.null().eta.copy(order="F"), problem.design, change))
-    assert found[0][0] == found[1][0]
-    np.testing.assert_array_equal(found[0][2], found[1][2])
+    for count in (1, 3, None):
+        if count is None:
+            monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        found.append(core.evaluate(problem, problem.null().eta.copy(order="F"), problem.design, change, count))
+    for other in found[1:]:
+        assert found[0][0] == other[0]
+        np.testing.assert_array_equal(found[0][2], other[2])
+
+
+def test_a_limit_of_threads_holds_here_and_where_it_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    before = dict(os.environ)
+    with threads.limited(7), threads.limited(None), ThreadPoolExecutor(1) as pool:
+        assert threads.count() == 7
+        assert pool.submit(threads.carried(threads.count)).result() == 7
+        assert pool.submit(threads.count).result() == 3  # another thread is not concerned
+    assert threads.count() == threads.carried(threads.count)() == 3
+    assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -20,8 +20,8 @@ import json
 import math
 import os
 import re
+import secrets
 import struct
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 __all__ = ["ModelFileError", "atomic_write", "load", "save"]
 
 FORMAT, VERSION = "smaller-model", 1
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
 MAX_BYTES = 2 << 30  # of a file that `load` opens unless told otherwise
 MAX_JSON_BYTES = 64 << 20
 MAX_MEMBERS = 100_000
@@ -189,17 +190,20 @@ def load(path: str | os.PathLike[str] | BinaryIO, *, max_bytes: int = MAX_BYTES)
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a file that replaces ``path`` once everything is on disk; on any failure ``path`` is as it was before."""
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
+    temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(8)}.tmp"
+    mode = target.stat().st_mode & 0o777 if target.exists() else None
+    # A new file gets what the process allows it, which the system knows; an old one keeps its mode and is never wider.
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | _BINARY, 0o666 if mode is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        os.chmod(temporary, mode)
+        if mode is not None:
+            os.chmod(temporary, mode)
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     if hasattr(os, "O_DIRECTORY"):  # the rename itself must survive a power cut
         folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -207,12 +211,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

@@ -22,16 +22,15 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 pa = pytest.importorskip("pyarrow")
-from joblib import effective_n_jobs  # noqa: E402
+from joblib import Parallel, delayed, effective_n_jobs  # noqa: E402
 from pyarrow import feather, parquet  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
-from smaller import SMLR  # noqa: E402
+from smaller import SMLR, threads  # noqa: E402
 from smaller.app import cli  # noqa: E402
 from smaller.app.cli import main  # noqa: E402
 from smaller.app.study import facts as say  # noqa: E402
 from smaller.persistence import load, save  # noqa: E402
-from smaller.solvers import core  # noqa: E402
 
 ROWS = 60
 NAMES = ["plain", 'q"uote', "<script>alert(1)</script>", "ümlaut 😀", "plain", "colour", "gaps", "kind"]
@@ -152,11 +151,14 @@ def test_threads_go_to_the_folds_of_small_tables_and_to_the_algebra_of_large_one
     def shared(rows: int) -> tuple[int, set[int]]:
         with cli._threads(2, np.broadcast_to(0.0, (rows, 3))):
             algebra = {part["num_threads"] for part in threadpool_info()}
-            return effective_n_jobs(None), algebra | {core._threads()}
+            workers = Parallel()(delayed(threads.carried(threads.count))() for _ in range(3))
+            return effective_n_jobs(None), algebra | {threads.count(), *workers}
 
     np.ones((2, 2)) @ np.ones((2, 2))  # linear algebra is loaded
     assert shared(100) == (2, {1})
+    before = dict(os.environ)
     assert shared(100_000) == (1, {2})
+    assert dict(os.environ) == before
 
 
 def test_the_demo_ends_with_the_path_of_its_report(run: Run, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from smaller.app.study.honest import is_small, stages
 from smaller.app.tables import Table, TableError, read_table
 from smaller.decisions import adjust_priors
 from smaller.persistence import ModelFileError, atomic_write, load, save
+from smaller.threads import limited
 
 __all__ = ["app", "main"]
 
@@ -352,13 +353,8 @@ def _threads(limit: int | None, X: Any) -> Iterator[None]:
 
     count = limit or cpu_count()
     folds, algebra = (count, 1) if is_small(*X.shape) else (1, count)
-    before = os.environ.get("OMP_NUM_THREADS", "")
-    os.environ["OMP_NUM_THREADS"] = str(algebra)  # what the core goes by
-    try:
-        with threadpool_limits(algebra), parallel_config(backend="threading", n_jobs=folds):
-            yield
-    finally:
-        os.environ["OMP_NUM_THREADS"] = before
+    with threadpool_limits(algebra), limited(algebra), parallel_config(backend="threading", n_jobs=folds):
+        yield
 
 
 @contextmanager

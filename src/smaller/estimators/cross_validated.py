@@ -23,6 +23,7 @@ from smaller.estimators.solver_choice import check_solver
 from smaller.problem import Solution
 from smaller.searches.path import PathPoint, trace_path
 from smaller.solvers.driver import Progress
+from smaller.threads import carried
 from smaller.validation import (
     TrainingData,
     check_choice,
@@ -184,7 +185,7 @@ class SMLRCV(KernelOrLinearClassifier):
         options = self._options()
         tasks = [(i, train, test) for train, test in folds for i in range(len(ratios))]
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_fold)(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
+            delayed(carried(_score_fold))(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
             for i, train, test in tasks
         )
         table = np.array(scores).reshape(len(folds), len(ratios), -1)

@@ -19,6 +19,7 @@ from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.cross_validated import SMALLEST_PROBABILITY, classes_in, folds_of
 from smaller.estimators.jcfo import JCFO
 from smaller.solvers.driver import Progress
+from smaller.threads import carried
 from smaller.validation import TrainingData, check_choice, check_number, check_weight
 
 __all__ = ["JCFOCV"]
@@ -162,7 +163,7 @@ class JCFOCV(JCFO):
         held_out_weight = check_weight(sample_weight, data.X.shape[0])
         folds = folds_of(self.cv, data, groups)
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_fold)(model, data, held_out_weight, train, test, self.alphas_, self.alphas_scales_)
+            delayed(carried(_score_fold))(model, data, held_out_weight, train, test, self.alphas_, self.alphas_scales_)
             for train, test in folds
         )
         self.scores_ = np.array(scores)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.estimators.regularization_path import alpha_max, smlr_path
+from smaller.threads import carried
 from smaller.validation import (
     check_choice,
     check_classification_data,
@@ -193,7 +194,8 @@ class StabilitySelection(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             halves = [half for _ in range(n_pairs) for half in _complementary_halves(data.codes, rng)]
             labels = data.classes[data.codes]
             chosen = Parallel(n_jobs=self.n_jobs)(
-                delayed(_choose)(rows[half], labels[half], self.estimator, count, standardize) for half in halves
+                delayed(carried(_choose))(rows[half], labels[half], self.estimator, count, standardize)
+                for half in halves
             )
             self.frequencies_ = np.mean(chosen, axis=0)
             self.n_chosen_ = float(np.sum(self.frequencies_))

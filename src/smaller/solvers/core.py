@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
 import numpy as np
 
 import smaller._core as _core
+from smaller import threads
 from smaller.arrays import Array, is_numpy_array
 from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
@@ -45,7 +45,9 @@ def call(name: str, design: Design, *arguments: tuple[Any, ...]) -> Any:
     return getattr(_core, name)(design.X, *flat)
 
 
-def evaluate(problem: Problem, eta: Array, design: Design, change: Array | None = None) -> tuple[float, Array, Array]:
+def evaluate(
+    problem: Problem, eta: Array, design: Design, change: Array | None = None, n_threads: int | None = None
+) -> tuple[float, Array, Array]:
     """Return the loss, its gradient in ``eta``, and in the weights of ``design`` (some columns of the problem's).
 
     With ``change`` (of these weights) ``eta`` first moves along, in place.
@@ -53,7 +55,17 @@ def evaluate(problem: Problem, eta: Array, design: Design, change: Array | None 
     if isinstance(problem.likelihood, Multinomial) and isinstance(design, Dense) and _thin(eta, problem.y, design.X):
         residual, G = np.empty_like(eta), np.empty((design.shape[1], eta.shape[1]))
         pinned, parts = not problem.likelihood.shift_invariant, min(design.X.size * eta.shape[1] // _PART + 1, _PARTS)
-        arguments = (change, eta, problem.y, problem.weight, residual, G, pinned, parts, min(parts, _threads()))
+        arguments = (
+            change,
+            eta,
+            problem.y,
+            problem.weight,
+            residual,
+            G,
+            pinned,
+            parts,
+            min(parts, n_threads or threads.count()),
+        )
         return _core.pass_over(design.X, *arguments), residual, G
     if change is not None:
         eta += design.forward(change)
@@ -64,9 +76,3 @@ def evaluate(problem: Problem, eta: Array, design: Design, change: Array | None 
 def _thin(eta: Array, *others: Array) -> bool:
     """Whether the outputs are few, and all of these arrays NumPy's and stored column by column."""
     return eta.shape[1] <= _THIN and all(is_numpy_array(a) and a.strides[0] == a.itemsize for a in (eta, *others))
-
-
-def _threads() -> int:
-    """Return how many threads may run: OMP_NUM_THREADS, or else one for every processor."""
-    limit = os.environ.get("OMP_NUM_THREADS") or os.environ.get("OPENBLAS_NUM_THREADS") or ""
-    return max(int(limit), 1) if limit.isdigit() else os.cpu_count() or 1
