@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import inspect
 import io
 import json
 import math
@@ -78,10 +79,12 @@ _MOVED = {
     "smaller.columns": "smaller.app.columns",
     "smaller.study.answer": "smaller.app.study.answer",
 }
+# Arguments that came after the first files: a file without one means its default, which changes nothing.
+_ADDED = {"SBMLR": ("cv", "relax"), "SMLRCV": ("relax",)}
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 _MAY_BE_UNKNOWN = {
-    "alphas", "gap", "gaps", "history", "missing_values", "objective", "scores_", "validation_error",
-    "validation_errors_", "validation_losses_", "violation",
+    "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "refit_strength_", "scores_",
+    "validation_error", "validation_errors_", "validation_losses_", "violation",
 }  # fmt: skip
 _SCALARS = {name: getattr(np, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")}
 _SCALARS |= {"uint64": np.uint64, "float32": np.float32, "float64": np.float64, "bool": np.bool_, "str": np.str_}
@@ -483,6 +486,8 @@ class _Reader:
         for key in values:
             if not key.isidentifier() or key.startswith("__") or (key not in required and hasattr(cls, key)):
                 raise ModelFileError(f"{name} has no attribute {key[:80]!r}.")
+        for key in required.intersection(_ADDED.get(cls.__name__, ())) - values.keys():
+            values[key] = inspect.signature(cls).parameters[key].default
         if not required <= values.keys():
             raise ModelFileError(
                 f"{name} lacks {sorted(required - values.keys())}: made by another version of smaller."

@@ -7,34 +7,35 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
-from smaller.designs import Design, blocks, take_rows
+from smaller.designs import Design, blocks
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
 from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
+from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR, Assembly
 from smaller.estimators.solver_choice import check_solver
+from smaller.priors import ElasticNet
 from smaller.problem import Solution
 from smaller.searches.path import PathPoint, trace_path
+from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.threads import carried
 from smaller.validation import (
     TrainingData,
     check_choice,
+    check_flag,
     check_integer,
     check_number,
     check_weight,
 )
 
-__all__ = ["SMALLEST_PROBABILITY", "SMLRCV", "classes_in", "folds_of"]
-
-SMALLEST_PROBABILITY = np.finfo(np.float64).eps  # what a class absent from a fold gets, as in scikit-learn's log_loss
+__all__ = ["SMLRCV"]
 
 
 class SMLRCV(KernelOrLinearClassifier):
@@ -56,6 +57,10 @@ class SMLRCV(KernelOrLinearClassifier):
         What is maximised on the held-out rows.
     rule : {"min", "1se"}, default="min"
         The best mean score, or the *largest* alpha within one standard error of it (a sparser model).
+    relax : bool, default=False
+        Take the shrinkage out of the probabilities, as far as rows left out confirm it: ``coef_`` becomes ``a``
+        times the penalised weights plus ``c`` times a refit of their support, a ridge whose strength is its own
+        evidence. The folds are those of ``cv``, at the chosen ``alpha``.
     n_jobs : int, default=None
         Folds fitted in parallel.
     l1_ratio : float or list of floats, default=1.0
@@ -76,7 +81,9 @@ class SMLRCV(KernelOrLinearClassifier):
     scores_ : ndarray of shape (n_folds, n_alphas) or (n_folds, n_l1_ratios, n_alphas)
         Held-out scores.
     path_ : RegularizationPath
-        The path on all rows, for the chosen mix.
+        The path on all rows, for the chosen mix; always without ``relax``.
+    relax_, penalized_coef_, penalized_intercept_, penalized_dual_coef_, refit_strength_
+        With ``relax``, as in :class:`SBMLR`; what ``solution_`` certifies are the penalised weights.
     classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
         As in :class:`SMLR`, at the chosen strength.
 
@@ -99,6 +106,7 @@ class SMLRCV(KernelOrLinearClassifier):
         cv: Any = 5,
         scoring: Any = "neg_log_loss",
         rule: str = "min",
+        relax: bool = False,
         n_jobs: int | None = None,
         l1_ratio: Any = 1.0,
         kernel: Any = None,
@@ -123,6 +131,7 @@ class SMLRCV(KernelOrLinearClassifier):
         self.cv = cv
         self.scoring = scoring
         self.rule = rule
+        self.relax = relax
         self.n_jobs = n_jobs
         self.l1_ratio = l1_ratio
         self.kernel = kernel
@@ -170,6 +179,8 @@ class SMLRCV(KernelOrLinearClassifier):
         sample_weight: Any = None,
     ) -> Fitted:
         check_choice("rule", self.rule, ("min", "1se"))
+        relax = check_flag("relax", self.relax)
+        forget_relaxed(self)
         ratios = [self.l1_ratio] if np.ndim(self.l1_ratio) == 0 else list(self.l1_ratio)
         ratios = [check_number("l1_ratio", ratio, least=0.0, most=1.0) for ratio in ratios]
         models = [self._model(ratio) for ratio in ratios]
@@ -211,7 +222,12 @@ class SMLRCV(KernelOrLinearClassifier):
             options["method"],
             path.null_loss,
         )
-        return Fitted(basis, centers, w, b, assemblies[best].problem.likelihood, solution)
+        fitted = Fitted(basis, centers, w, b, assemblies[best].problem.likelihood, solution)
+        if not relax:
+            return fitted
+        ended = Ended(basis, assemblies[best], *assemblies[best].from_user(w, b))
+        repeat = partial(_repeat, models[best], self.alpha_, options)
+        return relaxed(self, fitted, ended, data, repeat, self.cv, groups)
 
     def _model(self, l1_ratio: float) -> SMLR:
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in SMLR().get_params()}
@@ -225,20 +241,14 @@ class SMLRCV(KernelOrLinearClassifier):
         }
 
 
-def folds_of(cv: Any, data: TrainingData, groups: Any) -> list[tuple[Array, Array]]:
-    """Return the (train, test) rows of every fold; an integer ``cv`` means stratified ones."""
-    folds = list(check_cv(cv, data.codes, classifier=True).split(data.X, data.codes, groups))
-    if not folds:
-        raise ValueError("cv yields no folds.")
-    return folds
-
-
-def classes_in(codes: Array, weight: Array | None) -> Array:
-    """Return the classes of a fold's training rows, those of weight zero left out; two are needed."""
-    present = np.unique(codes if weight is None else codes[weight > 0])
-    if len(present) < 2:
-        raise ValueError("A fold of cv holds fewer than two classes: use stratified folds, or fewer of them.")
-    return present
+def _repeat(model: SMLR, alpha: float, options: dict[str, Any], data: TrainingData) -> Ended:
+    """Fit other rows at the chosen strength: the point of their path, reached directly."""
+    basis, centers = model._basis(data)
+    assembly = model._assemble(data, basis, centers, 1.0)
+    problem = assembly.problem
+    assert isinstance(problem.prior, ElasticNet)
+    solution = solve(problem.with_prior(problem.prior.times(alpha)), **options)
+    return Ended(basis, assembly, solution.w, solution.b)
 
 
 def _choose(scores: Array, rule: str) -> tuple[int, int]:
@@ -277,21 +287,11 @@ def _score_fold(
     options: dict[str, Any],
 ) -> Array:
     """Return the held-out score of every strength; classes absent from the fold have probability zero."""
-    X = data.X.tocsr() if sparse.issparse(data.X) else data.X
-    pairwise = model._precomputed
-    weight = None if data.weight is None else data.weight[train]
-    codes = data.codes[train]
-    present = classes_in(codes, weight)
-    part = TrainingData(
-        X[np.ix_(train, train)] if pairwise else take_rows(X, train),
-        np.clip(np.searchsorted(present, codes), 0, len(present) - 1),
-        weight,
-        data.classes[present],
-    )
+    part, X_test, present = part_of(data, train, test, pairwise=model._precomputed)
     basis, centers = model._basis(part)
     assembly = model._assemble(part, basis, centers, 1.0)
     points = trace_path(assembly.problem, alphas, **options)
-    held_out = basis.expand(X[np.ix_(test, train)] if pairwise else take_rows(X, test))
+    held_out = basis.expand(X_test)
     parts = blocks(len(points), 8 * points[0].n_columns * points[0].values.shape[1])
     known = np.concatenate([_log_probabilities(assembly, held_out, points[part]) for part in parts], axis=1)
     log_proba = np.full((*known.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
@@ -314,7 +314,8 @@ def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPo
     w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
     owner = np.repeat(np.arange(len(points)), [len(point.columns) for point in points])
     w[rows, owner] = np.concatenate([point.values for point in points])
-    w, b = w.reshape(len(columns), -1), np.concatenate([point.b for point in points])
+    w = w.reshape(len(columns), len(points) * points[0].values.shape[1])
+    b = np.concatenate([point.b for point in points])
     if assembly.plain:
         held_out = held_out.take(columns)
     else:

@@ -16,7 +16,7 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
-from smaller.estimators.cross_validated import SMALLEST_PROBABILITY, classes_in, folds_of
+from smaller.estimators.folds import SMALLEST_PROBABILITY, classes_in, folds_of
 from smaller.estimators.jcfo import JCFO
 from smaller.solvers.driver import Progress
 from smaller.threads import carried
