@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from smaller import designs
+from smaller import grams
 from smaller.designs import Csc, Dense, KernelBlocks, as_design
 from smaller.likelihoods import Curvature
 
@@ -23,7 +23,7 @@ every_precision = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.fixture(autouse=True)
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few columns or rows at a time, so that the block loops run."""
-    monkeypatch.setattr(designs, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(grams, "BLOCK_BYTES", 200)
 
 
 def matrix(seed: int, dtype: Any = np.float64, n: int = 11, d: int = 6) -> Any:

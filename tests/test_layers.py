@@ -14,8 +14,9 @@ ROOT = Path(smaller.__file__).parent
 # One line per layer, lowest first. A module imports from lower lines, and in its own line only from its left.
 LAYERS = [
     ["_core"],
-    ["threads", "arrays", "kernels", "designs"],
+    ["threads", "arrays", "kernels", "grams", "designs"],
     ["likelihoods", "priors", "bases"],
+    ["rows"],
     ["problem"],
     ["solvers"],
     ["searches"],
@@ -23,8 +24,8 @@ LAYERS = [
     ["datasets", "persistence", "plotting", "app"],
 ]
 BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another
-DOORS = ("likelihoods.multinomial", "solvers.core")  # to the compiled core
-SIDE = {"bounds", "decisions"}  # functions on arrays: they see layers 1-2 and are seen from layer 6 on
+DOORS = ("likelihoods.multinomial", "rows.passes", "solvers.core")  # to the compiled core
+SIDE = {"bounds", "decisions"}  # functions on arrays: they see layers 1-2 and are seen from layer 7 on
 
 LAYER = {name: level for level, line in enumerate(LAYERS) for name in line}
 SCIKIT_LEARN_FROM = LAYER["validation"]
@@ -82,13 +83,13 @@ def inside(module: str, room: str, other: str) -> str | None:
     """What is wrong with `room` importing `other`, both of this package."""
     level, theirs = LAYER.get(room, -1), LAYER.get(other)
     if other == "_core":
-        return None if module in DOORS else "only the softmax and solvers/core.py talk to the compiled core"
+        return None if module in DOORS else "the compiled core has doors of its own"
     if room == "":
         return "the package itself must not load a leaf" if theirs == LEAVES else None
     if room == other:
         return None
     if other in SIDE:
-        return None if level >= SCIKIT_LEARN_FROM else "only layers 6 and 7 use these functions"
+        return None if level >= SCIKIT_LEARN_FROM else "only layers 7 and 8 use these functions"
     if theirs is None:
         # The public names of the package itself: for leaves, which stand outside like any user.
         return None if level == LEAVES else "name the module it comes from, not the package"
@@ -109,7 +110,7 @@ def outside(room: str, top: str, lazy: bool) -> str | None:
     if top in sys.stdlib_module_names or top in NUMERIC or level == LEAVES:
         return None
     if level < SCIKIT_LEARN_FROM:
-        return "scikit-learn enters at layer 6, and nothing but numerical packages before"
+        return "scikit-learn enters at layer 7, and nothing but numerical packages before"
     return None if top == "sklearn" or lazy else "an optional package is imported where it is used"
 
 

@@ -7,32 +7,44 @@ accumulated in float64, a block of columns at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from smaller.arrays import Array, array_namespace, is_numpy_array
+from smaller.grams import BLOCK_BYTES, Coordinates, RowCurvature, accumulate_gram, blocks
 
-__all__ = ["BLOCK_BYTES", "Coordinates", "Csc", "Dense", "Design", "KernelBlocks", "as_design", "blocks", "take_rows"]
+__all__ = [
+    "BLOCK_BYTES",
+    "Coordinates",
+    "Csc",
+    "Dense",
+    "Design",
+    "KernelBlocks",
+    "Moments",
+    "as_design",
+    "blocks",
+    "reciprocal",
+    "take_rows",
+]
 
-BLOCK_BYTES = 1 << 24  # size of temporary blocks: large enough for BLAS, small enough for the memory
-Coordinates = tuple[Array, Array]  # columns (m,) and outputs (m,)
+_CACHED = 1 << 17  # entries of temporary blocks that are gone over several times: they stay in the cache
 
 
-class RowCurvature(Protocol):
-    """Per-row Hessians ``diag(d_i) - u_i u_i'`` as likelihoods make them."""
+@dataclass(frozen=True)
+class Moments:
+    """What one look at the columns tells; mean and deviations are weighted, ranges leave out rows without weight."""
 
-    @property
-    def d(self) -> Array:
-        """(n, q)."""
-
-    @property
-    def u(self) -> Array | None:
-        """(n, q), or None."""
+    mean: Array  # (d,)
+    M2: Array  # (d,) sums of squared deviations from the mean
+    low: Array  # (d,) smallest entry, +inf where there is none
+    high: Array  # (d,) largest entry
+    finite: Array  # (d,) bool: neither nan nor infinite, in any row
 
 
 class Design(Protocol):
@@ -41,6 +53,14 @@ class Design(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns (n, d)."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+
+    @property
+    def matrix(self) -> Any:
+        """The entries (n, d), dense or sparse, as they are stored where they are."""
 
     def forward(self, w: Array) -> Array:
         """Return ``X w`` (n, q)."""
@@ -57,9 +77,18 @@ class Design(Protocol):
     def rows(self, index: Array) -> Design:
         """Return the design of some rows."""
 
+    def joined(self, others: Sequence[Design]) -> Design:
+        """Return the rows of this design and of others of its kind, in this order."""
+
     @property
     def leverage(self) -> Array:
         """What part of the columns' variances each row holds (n,), summed over columns."""
+
+    def moments(self, weight: Array | None) -> Moments:
+        """Return mean, deviations and range of every column."""
+
+    def spread(self, mean: Array, factor: Array) -> Array:
+        """Return ``sum_j factor_j (x_ij - mean_j)^2`` (n,)."""
 
     def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
         """Return the Hessian between two sets of coordinates (right = left if None)."""
@@ -72,56 +101,9 @@ def take_rows(X: Any, index: Array) -> Any:
     return X[index]
 
 
-def blocks(count: int, bytes_each: int) -> Iterator[slice]:
-    """Split ``count`` things of ``bytes_each`` into runs that fit into a temporary block."""
-    step = max(1, BLOCK_BYTES // max(bytes_each, 1))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
-
-
-class _ByOutput:
-    """Coordinates sorted by output, so that those of one output are neighbours."""
-
-    def __init__(self, at: Coordinates, q: int) -> None:
-        order = np.argsort(at[1], kind="stable")
-        self.columns = at[0][order]
-        first = np.searchsorted(at[1][order], np.arange(q + 1))
-        self.spans = [slice(first[k], first[k + 1]) for k in range(q)]
-        self.original = np.empty_like(order)  # where each coordinate went
-        self.original[order] = np.arange(len(order))
-
-
-def _gram(
-    columns_of: Callable[[slice, Array], Array],
-    n: int,
-    curvature: RowCurvature,
-    left: Coordinates,
-    right: Coordinates | None,
-) -> Array:
-    """Accumulate a block of the Hessian over blocks of rows: two BLAS-3 products a block, whatever q.
-
-    ``columns_of(rows, columns)`` returns one column per coordinate for a block of rows, to be changed at will.
-    """
-    q = curvature.d.shape[1]
-    near = _ByOutput(left, q)
-    far = near if right is None else _ByOutput(right, q)
-    H = np.zeros((len(near.columns), len(far.columns)))
-    for rows in blocks(n, 8 * sum(H.shape)):
-        A = columns_of(rows, near.columns)
-        B = A if right is None else columns_of(rows, far.columns)
-        for k, (mine, theirs) in enumerate(zip(near.spans, far.spans, strict=True)):
-            root = np.sqrt(curvature.d[rows, k])[:, None]
-            part = A[:, mine] * root
-            # NumPy recognises part.T @ part and does half the work.
-            H[mine, theirs] += part.T @ (part if right is None else B[:, theirs] * root)
-            if curvature.u is not None:
-                u = curvature.u[rows, k, None]
-                A[:, mine] *= u
-                if right is not None:
-                    B[:, theirs] *= u
-        if curvature.u is not None:
-            H -= A.T @ B
-    return H[np.ix_(near.original, far.original)]
+def reciprocal(a: Array) -> Array:
+    """Return ``1 / a`` where ``a`` is positive, else 0."""
+    return np.divide(1.0, a, out=np.zeros_like(a), where=a > 0.0)
 
 
 @dataclass(frozen=True)
@@ -133,6 +115,14 @@ class Dense:
     @property
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1]
+
+    @property
+    def dtype(self) -> Any:
+        return self.X.dtype
+
+    @property
+    def matrix(self) -> Any:
+        return self.X
 
     @property
     def _narrow(self) -> bool:
@@ -168,16 +158,49 @@ class Dense:
     def rows(self, index: Array) -> Dense:
         return Dense(take_rows(self.X, index))
 
+    def joined(self, others: Sequence[Design]) -> Dense:
+        return Dense(np.asfortranarray(np.concatenate([self.X, *(other.matrix for other in others)])))
+
     @cached_property
     def leverage(self) -> Array:
+        moments = self.moments(None)
+        return self.spread(moments.mean, reciprocal(moments.M2))
+
+    def _chunks(self) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield blocks of rows and columns, each with a float64 copy that stays in the cache."""
         n, d = self.shape
-        total = np.zeros(n)
-        for block in blocks(d, 8 * n):
-            square = self.X[:, block].astype(np.float64)
-            square -= square.mean(axis=0)
-            square *= square
-            variance = square.sum(axis=0)
-            total += square @ np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0.0)
+        width = max(1, min(d, _CACHED // 1024))
+        height = _CACHED // width
+        for left in range(0, d, width):
+            columns = slice(left, min(left + width, d))
+            for top in range(0, n, height):
+                rows = slice(top, min(top + height, n))
+                yield rows, columns, self.X[rows, columns].astype(np.float64, order="F")
+
+    def moments(self, weight: Array | None) -> Moments:
+        d = self.shape[1]
+        total = float(self.shape[0]) if weight is None else float(weight.sum())
+        light = None if weight is None or (weight > 0).all() else weight == 0
+        mean, M2, finite = np.zeros(d), np.zeros(d), np.full(d, True)
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows, columns, A in self._chunks():
+                mean[columns] += (A.sum(axis=0) if weight is None else weight[rows] @ A) / max(total, 1e-300)
+            for rows, columns, A in self._chunks():
+                finite[columns] &= np.isfinite(A.min(axis=0)) & np.isfinite(A.max(axis=0))
+                seen = A if light is None else A[~light[rows]]
+                low[columns] = np.minimum(low[columns], seen.min(axis=0, initial=np.inf))
+                high[columns] = np.maximum(high[columns], seen.max(axis=0, initial=-np.inf))
+                A -= mean[columns]
+                M2[columns] += np.einsum("ij,ij->j", A, A if weight is None else weight[rows, None] * A)
+        return Moments(mean, M2, low, high, finite)
+
+    def spread(self, mean: Array, factor: Array) -> Array:
+        total = np.zeros(self.shape[0])
+        for rows, columns, A in self._chunks():
+            A -= mean[columns]
+            A *= A
+            total[rows] += A @ factor[columns]
         return total
 
     def squares(self, h: Array) -> Array:
@@ -196,7 +219,7 @@ class Dense:
             A[:, columns == d] = 1.0
             return A
 
-        return _gram(columns_of, n, curvature, left, right)
+        return accumulate_gram(columns_of, n, curvature, left, right)
 
     def with_ones(self) -> Dense:
         """Return the design with a real column of ones at the end (a penalised intercept)."""
@@ -215,6 +238,14 @@ class Csc:
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1]
 
+    @property
+    def dtype(self) -> Any:
+        return self.X.dtype
+
+    @property
+    def matrix(self) -> Any:
+        return self.X
+
     def forward(self, w: Array) -> Array:
         used = np.flatnonzero(w.any(axis=1))
         if len(used) == 0:
@@ -230,11 +261,46 @@ class Csc:
     def rows(self, index: Array) -> Csc:
         return Csc(self.X[index])
 
+    def joined(self, others: Sequence[Design]) -> Csc:
+        return Csc(sparse.vstack([self.X, *(other.matrix for other in others)], format="csc"))
+
     @property
     def leverage(self) -> Array:
         square = self.X.multiply(self.X)
         total = np.asarray(square.sum(axis=0)).ravel()
-        return np.asarray(square @ np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0))
+        return np.asarray(square @ reciprocal(total))
+
+    def moments(self, weight: Array | None) -> Moments:
+        n, d = self.shape
+        weight = np.ones(n) if weight is None else weight
+        total, heavy = float(weight.sum()), np.count_nonzero(weight)
+        mean, M2, finite = np.zeros(d), np.zeros(d), np.full(d, True)
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+        first = self.X.indptr
+        cuts = np.unique(np.append(np.searchsorted(first, np.arange(0, first[-1], _CACHED), side="right") - 1, d))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for left, right in pairwise(cuts if cuts[0] == 0 else np.append(0, cuts)):
+                inside, columns = slice(first[left], first[right]), slice(left, right)
+                x, c = self.X.data[inside].astype(np.float64), weight[self.X.indices[inside]]
+                at = np.repeat(np.arange(right - left), np.diff(first[left : right + 1]))
+                sums = partial(np.bincount, at, minlength=right - left)
+                mean[columns] = sums(c * x) / max(total, 1e-300)
+                # The zeros deviate by the mean: with them apart no digit is lost to n mean^2.
+                rest = np.maximum(total - sums(c), 0.0) * mean[columns] ** 2
+                M2[columns] = sums(c * (x - mean[left + at]) ** 2) + rest
+                finite[columns] = sums(~np.isfinite(x)) == 0
+                at, x = at[c > 0], x[c > 0]
+                np.minimum.at(low, left + at, x)
+                np.maximum.at(high, left + at, x)
+                zeros = left + np.flatnonzero(np.bincount(at, minlength=right - left) < heavy)
+                low[zeros], high[zeros] = np.minimum(low[zeros], 0.0), np.maximum(high[zeros], 0.0)
+        return Moments(mean, M2, low, high, finite)
+
+    def spread(self, mean: Array, factor: Array) -> Array:
+        # (x - m)^2 = m^2 + x (x - 2 m), and x is mostly zero.
+        entries = sparse.csc_array(self.X, copy=True, dtype=np.float64)
+        entries.data *= entries.data - 2.0 * np.repeat(mean, np.diff(entries.indptr))
+        return np.asarray(entries @ factor) + float(factor @ mean**2)
 
     def squares(self, h: Array) -> Array:
         squared = self.X.astype(np.float64)
@@ -253,7 +319,7 @@ class Csc:
             A[:, real] = block[:, np.searchsorted(needed, columns[real])]
             return A
 
-        return _gram(columns_of, n, curvature, left, right)
+        return accumulate_gram(columns_of, n, curvature, left, right)
 
     def with_ones(self) -> Csc:
         """Return the design with a real column of ones at the end (a penalised intercept)."""
@@ -270,6 +336,14 @@ class KernelBlocks:
 
     columns: Callable[[Array], Array]
     shape: tuple[int, int]
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.float64)
+
+    @property
+    def matrix(self) -> Any:
+        return self.columns(np.arange(self.shape[1]))
 
     def _each(self) -> Iterator[tuple[slice, Dense]]:
         index = np.arange(self.shape[1])
@@ -289,9 +363,22 @@ class KernelBlocks:
     def rows(self, index: Array) -> KernelBlocks:
         return KernelBlocks(lambda columns: self.columns(columns)[index], (len(index), self.shape[1]))
 
+    def joined(self, others: Sequence[Design]) -> Dense:
+        return self.take(np.arange(self.shape[1])).joined(others)
+
     @property
     def leverage(self) -> Array:
         return np.full(self.shape[0], self.shape[1] / self.shape[0])  # every row is a centre, more or less
+
+    def moments(self, weight: Array | None) -> Moments:
+        parts = [block.moments(weight) for _, block in self._each()]
+        return Moments(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Moments)))
+
+    def spread(self, mean: Array, factor: Array) -> Array:
+        total = np.zeros(self.shape[0])
+        for columns, block in self._each():
+            total += block.spread(mean[columns], factor[columns])
+        return total
 
     def squares(self, h: Array) -> Array:
         return np.concatenate([block.squares(h) for _, block in self._each()])

@@ -19,6 +19,10 @@ class Gaussian:
     n_outputs: int = 1
 
     @property
+    def n_free(self) -> int:
+        return self.n_outputs
+
+    @property
     def shift_invariant(self) -> bool:
         return False
 

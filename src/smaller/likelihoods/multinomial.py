@@ -35,6 +35,10 @@ class Multinomial:
             raise ValueError(f"coding must be 'symmetric' or 'reference', got {self.coding!r}.")
 
     @property
+    def n_free(self) -> int:
+        return self.n_outputs
+
+    @property
     def shift_invariant(self) -> bool:
         return self.coding == "symmetric" and self.n_classes > 2
 

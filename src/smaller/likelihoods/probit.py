@@ -23,6 +23,10 @@ class Probit:
     n_outputs: int = 1
 
     @property
+    def n_free(self) -> int:
+        return self.n_outputs
+
+    @property
     def shift_invariant(self) -> bool:
         return False
 

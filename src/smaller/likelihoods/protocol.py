@@ -48,7 +48,11 @@ class Likelihood(Protocol):
 
     @property
     def n_outputs(self) -> int:
-        """Number of columns q of ``eta``."""
+        """Number of columns q of the weights."""
+
+    @property
+    def n_free(self) -> int:
+        """Number m of free numbers b: one intercept for each output, or thresholds that share one output, or none."""
 
     @property
     def shift_invariant(self) -> bool:

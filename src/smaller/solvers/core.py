@@ -1,18 +1,16 @@
-"""The solvers' door to the compiled core (the softmax, in `likelihoods`, is the other one)."""
+"""The solvers' door to the compiled core (the softmax and the passes over rows are the others)."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
-import numpy as np
-
 import smaller._core as _core
-from smaller import threads
-from smaller.arrays import Array, is_numpy_array
+from smaller.arrays import Array
 from smaller.designs import Csc, Dense, Design
 from smaller.likelihoods import Multinomial
 from smaller.problem import Problem
+from smaller.rows.passes import pass_over
 
 __all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "evaluate", "is_small", "room"]
 
@@ -20,8 +18,6 @@ NEWTON_STEPS = 10  # between two certificates
 MOST_SWEEPS = 100  # over the columns, in one model
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to a working set: half the rows, within these
 _SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
-_THIN = 32  # outputs up to which the core's own products beat those of BLAS
-_PART, _PARTS = 1 << 22, 8  # multiplications that are worth a thread of their own; more threads wait for memory
 
 correct, descend_gram = _core.correct, _core.descend_gram
 
@@ -52,27 +48,4 @@ def evaluate(
 
     With ``change`` (of these weights) ``eta`` first moves along, in place.
     """
-    if isinstance(problem.likelihood, Multinomial) and isinstance(design, Dense) and _thin(eta, problem.y, design.X):
-        residual, G = np.empty_like(eta), np.empty((design.shape[1], eta.shape[1]))
-        pinned, parts = not problem.likelihood.shift_invariant, min(design.X.size * eta.shape[1] // _PART + 1, _PARTS)
-        arguments = (
-            change,
-            eta,
-            problem.y,
-            problem.weight,
-            residual,
-            G,
-            pinned,
-            parts,
-            min(parts, n_threads or threads.count()),
-        )
-        return _core.pass_over(design.X, *arguments), residual, G
-    if change is not None:
-        eta += design.forward(change)
-    loss, residual = problem.evaluate(eta)
-    return loss, residual, design.adjoint(residual)
-
-
-def _thin(eta: Array, *others: Array) -> bool:
-    """Whether the outputs are few, and all of these arrays NumPy's and stored column by column."""
-    return eta.shape[1] <= _THIN and all(is_numpy_array(a) and a.strides[0] == a.itemsize for a in (eta, *others))
+    return pass_over(problem.likelihood, design, problem.y, problem.weight, eta, change, n_threads)
