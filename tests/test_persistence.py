@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -44,7 +46,7 @@ from smaller import (
     SparseProbit,
     SparseRegressor,
 )
-from smaller.persistence import ModelFileError, atomic_write, load, save
+from smaller.persistence import ModelFileError, atomic_write, load, save, write_together
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 5))
@@ -272,6 +274,10 @@ def hostile() -> dict[str, bytes]:
         "unhashable key": changed_state(alpha={"dict": [[{"list": []}, 1]]}),
         "state is a list": forged(lambda head, arrays: head["model"].update(state=[])),
         "model is missing": forged(lambda head, arrays: head.pop("model")),
+        "colliding keys": changed_state(alpha={"dict": [[k * (2**61 - 1), 0] for k in range(1, 40_000)]}),
+        "tuples as keys": changed_state(alpha={"dict": [[{"tuple": [1]}, 0]]}),
+        "a million empty lists": assemble(b'{"model":[' + b"[]," * 1_000_000 + b"[]]}", []),
+        "millions of names": assemble(b'{"model":[' + b'"a",' * 4_000_000 + b'"a"]}', []),
         "arrays is a number": assemble({**head, "arrays": 3}, arrays),
     }
 
@@ -282,6 +288,26 @@ def test_a_hostile_file_gives_one_clear_error(name: str) -> None:
         load(io.BytesIO(hostile()[name]))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["colliding keys", "a million empty lists", "millions of names"])
+def test_a_hostile_file_takes_little_time_and_memory(name: str) -> None:
+    content = hostile()[name]
+    start = time.process_time()
+    tracemalloc.start()
+    with pytest.raises(ModelFileError):
+        load(io.BytesIO(content))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert time.process_time() - start < 3.0
+    assert peak < 4 * len(content) + 40_000_000
+
+
+def test_labels_of_any_plain_kind_stay_keys(tmp_path: Path) -> None:
+    weights = {0: 1.0, 1: 2.0, "a": 1.0, 2**60: 1.0, None: 0.5, np.int64(3): 1.0, 0.5: 1.0}
+    assert roundtrip(SMLR(class_weight={0: 1.0, 1: 2.0}).fit(X, TWO), tmp_path).class_weight == {0: 1.0, 1: 2.0}
+    model = SMLR().fit(X, TWO).set_params(class_weight=weights)
+    assert roundtrip(model, tmp_path).class_weight == weights
 
 
 def test_a_valid_file_passes_the_same_machinery() -> None:
@@ -326,6 +352,24 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write()
     assert target.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_read_only_file_and_a_folder_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("x")
+    (tmp_path / "old").chmod(0o444)
+    (tmp_path / "folder").mkdir()
+    for name, words in (("old", "read-only"), ("folder", "is a folder")):
+        with pytest.raises(OSError, match=words), atomic_write(tmp_path / name):
+            pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "old"]
+
+
+def test_a_forged_ledger_moves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("x")
+    for forged_ledger in ('[["victim", "taken"]]', '[["../a", "b"]]', "junk", "[1]"):
+        (tmp_path / ".smaller-renames.json").write_text(forged_ledger)
+        write_together(tmp_path, {"new": b"1"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "victim"]
 
 
 def test_permissions_follow_the_umask_and_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

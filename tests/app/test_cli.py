@@ -30,7 +30,7 @@ from smaller import SMLR, threads  # noqa: E402
 from smaller.app import cli  # noqa: E402
 from smaller.app.cli import main  # noqa: E402
 from smaller.app.study import facts as say  # noqa: E402
-from smaller.persistence import load, save  # noqa: E402
+from smaller.persistence import load, save, write_together  # noqa: E402
 
 ROWS = 60
 NAMES = ["plain", 'q"uote', "<script>alert(1)</script>", "ümlaut 😀", "plain", "colour", "gaps", "kind"]
@@ -271,7 +271,13 @@ GOOD = {"a": list(range(20)), "y": ["u", "w"] * 10}
 BROKEN: dict[str, tuple[Callable[[Path, Path], list[object]], str]] = {
     "no such file": (lambda folder, fitted: ["fit", folder / "none.csv", "-t", "y"], "no such file"),
     "a folder": (lambda folder, fitted: ["fit", folder, "-t", "y"], "unknown"),
-    "unknown ending": (csv_case(CLASSES, name="t.xlsx"), "ending"),
+    "unknown ending": (csv_case(CLASSES, name="t.xls"), "ending"),
+    "Excel in name only": (csv_case(CLASSES, name="t.xlsx"), "Excel"),
+    "gzip in name only": (csv_case(CLASSES, name="t.csv.gz"), "gzip"),
+    "svmlight with a far index": (csv_case("1 1:1 2147483646:1\n0 1:0.5\n" * 30, name="t.svm"), "large gaps"),
+    "unknown encoding": (csv_case(CLASSES, "--encoding", "klingon"), "unknown: try utf-8"),
+    "wrong encoding": (csv_case("a,y\n1,caf\xe9\n".encode("latin-1") * 9, "--encoding", "ascii"), "not text in ascii"),
+    "Shift-JIS": (csv_case("a,\u3001\n1,\u30bd\n".encode("shift_jis") * 9), "--encoding"),
     "empty file": (csv_case(""), "empty"),
     "only a newline": (csv_case("\n"), "cannot be read|no rows|no column|empty"),
     "header only": (csv_case("a,y\n"), "no rows"),
@@ -279,7 +285,6 @@ BROKEN: dict[str, tuple[Callable[[Path, Path], list[object]], str]] = {
     "junk without zeros": (csv_case(bytes(range(1, 256)) * 10), "cannot be read|UTF-8|no column|no rows"),
     "ragged rows": (csv_case("a,y\n1,u\n2\n3,w,4\n"), "cannot be read"),
     "open quote": (csv_case('a,y\n"1,u\n2,w\n'), "cannot be read|no column|no rows"),
-    "latin-1 text": (csv_case("a,y\n1,caf\xe9\n2,w\n".encode("latin-1") * 9), "UTF-8"),
     "wrong target": (csv_case(CLASSES.replace("y", "Y")), "did you mean 'Y'"),
     "target dropped too": (csv_case(CLASSES, "--drop", "a"), "No column is left"),
     "unknown drop": (csv_case(CLASSES, "--drop", "b"), "no column 'b'"),
@@ -387,24 +392,112 @@ def test_interrupting_leaves_nothing_behind(
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("victim", ["save", "render", "os.replace"])
-def test_kill_while_the_results_are_written_leaves_the_old_ones(victim: str, fitted: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig"])
+def test_accents_in_names_and_values_survive_every_common_encoding(encoding: str, run: Run, tmp_path: Path) -> None:
+    colours = ["blau", "gr\xfcn"]
+    rows = "".join(f"{i % 2 + i / 40:.3f},{colours[i % 2]}\n" for i in range(40))
+    (tmp_path / "t.csv").write_bytes(("\xe2ge \xb5g,caf\xe9\n" + rows).encode(encoding))
+    code, _, err = run("fit", tmp_path / "t.csv", "-t", "caf\xe9", "--out", tmp_path / "o")
+    assert code == 0, err
+    facts = json.loads((tmp_path / "o" / "report.json").read_text())
+    assert facts["classes"] == ["blau", "gr\xfcn"]
+    assert [row["name"] for row in facts["chosen"]["features"]] == ["\xe2ge \xb5g"]
+    assert ("was read as" in err) == (encoding != "utf-8-sig")
+
+
+def test_no_table_that_is_written_holds_a_formula(run: Run, tmp_path: Path) -> None:
+    link = '=HYPERLINK("x")'
+    rows = "".join(f"{i % 2 + (i * 7 % 5) / 4:.3f},{link if i % 2 else '-1+1'}\n".replace('"', "'") for i in range(60))
+    (tmp_path / "t.csv").write_text("@a,y\n" + rows)
+    assert run("fit", tmp_path / "t.csv", "-t", "y", "--out", tmp_path / "o", "-q")[0] == 0
+    written = [(tmp_path / "o" / "features.csv").read_text()]
+    written.append(run("predict", tmp_path / "o" / "model.smaller", tmp_path / "t.csv")[1])
+    written.append(run("path", tmp_path / "t.csv", "-t", "y", "--alphas", "5")[1])
+    for text in written:
+        cells = {cell for row in csv.reader(io.StringIO(text)) for cell in row if cell}
+        assert "'@a" in cells or "'=HYPERLINK('x')" in cells
+        assert not [
+            cell for cell in cells if cell[0] in "=+-@\t\r" and not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell)
+        ]
+
+
+def test_extreme_columns_that_cannot_be_computed_with_are_no_defect(
+    fitted: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: Any, **keywords: Any) -> Any:
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    monkeypatch.setattr(cli, "run_study", fails)
+    code, _, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
+    assert code == 4
+    assert "extreme range" in error
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "read-only"])
+@pytest.mark.parametrize("name", ["report.html", "features.csv", "model.smaller"])
+def test_a_file_that_cannot_be_replaced_leaves_all_as_they_were(
+    name: str, obstacle: str, fitted: Path, run: Run, tmp_path: Path
+) -> None:
     folder = tmp_path / "out"
     shutil.copytree(fitted / "out", folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    script = f"""
-import json, os, signal
+    if obstacle == "folder":
+        (folder / name).unlink()
+        (folder / name).mkdir()
+    else:
+        (folder / name).chmod(0o444)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    code, _, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", folder)
+    assert code == 2
+    assert f"{name}: is " in error
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+KILLED = """
+import json, os, shutil, signal, sys
 from pathlib import Path
 from smaller.app import cli
-from smaller.persistence import load
 from smaller.app.study import Study
-folder = Path({str(folder)!r})
-facts = json.loads((folder / "report.json").read_text()) | {{"seconds": 1e9}}
-study = Study(load(folder / "model.smaller"), facts)
-owner, name = (os, "replace") if {victim!r} == "os.replace" else (cli, {victim!r})
-setattr(owner, name, lambda *arguments: os.kill(os.getpid(), signal.SIGKILL))
-cli._write(study, folder)
+from smaller.persistence import load
+start, folders = Path(sys.argv[1]), Path(sys.argv[2])
+facts = json.loads((start / "report.json").read_text()) | {"seconds": 1e9}
+study = Study(load(start / "model.smaller"), facts)
+real = os.replace
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+for case in sys.argv[3:]:
+    shutil.copytree(start, folders / case)
+    child = os.fork()
+    if not child:
+        victim, left = case.split("-")[0], [int(case.split("-")[1])]
+        def replace(old, new):
+            left[0] -= 1
+            return die() if left[0] < 0 else real(old, new)
+        if victim == "replace":
+            os.replace = replace
+        else:
+            setattr(cli, victim, die)
+        cli._write(study, folders / case)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 """
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
-    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_kill_while_the_results_are_written_leaves_the_old_ones_or_the_new(
+    fitted: Path, run: Run, tmp_path: Path
+) -> None:
+    cases = ["model_bytes-0", "render-0", *(f"replace-{count}" for count in range(5))]
+    before = {path.name: path.read_bytes() for path in (fitted / "out").iterdir()}
+    done = subprocess.run([sys.executable, "-c", KILLED, fitted / "out", tmp_path, *cases], check=False)
+    assert done.returncode == 0
+    for case in cases:
+        folder = tmp_path / case
+        if case.endswith("-0"):  # nothing was decided yet
+            assert {name: (folder / name).read_bytes() for name in before} == before
+        assert run("inspect", folder / "model.smaller")[0] == 0  # whoever comes next finishes what was decided
+        is_new = ["1000000000.0" in (folder / name).read_text("utf-8") for name in ("report.json", "report.html")]
+        assert is_new == [not case.endswith("-0")] * 2
+        assert not list(folder.glob(".smaller*"))
+        write_together(folder, before)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before  # a dead run's leftovers are gone

@@ -7,15 +7,13 @@ Results go to standard output, everything else to standard error. Files appear c
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,16 +25,27 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table as Grid
 
 from smaller.app.columns import TableEncoder, class_labels
+from smaller.app.delimited import csv_text
 from smaller.app.report import features_csv, render, report_json
 from smaller.app.study import Study, TableModel, UnusableModelError, available_models, run_study
+from smaller.app.study.answer import ADVICE
 from smaller.app.study.honest import is_small, stages
 from smaller.app.tables import Table, TableError, read_table
 from smaller.decisions import adjust_priors
-from smaller.persistence import ModelFileError, atomic_write, load, save
+from smaller.persistence import (
+    ModelFileError,
+    atomic_write,
+    check_replaceable,
+    finish_interrupted,
+    load,
+    model_bytes,
+    write_together,
+)
 from smaller.threads import limited
 
 __all__ = ["app", "main"]
 
+_RESULTS = ("report.html", "report.json", "features.csv", "model.smaller")
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which typer carries under its own name
 
 app = typer.Typer(
@@ -44,7 +53,12 @@ app = typer.Typer(
     help="Which few variables matter, how sure can I be, and can I use the model?",
 )  # fmt: skip
 
-TablePath = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Feather/Arrow, NPZ or svmlight file.")]
+TablePath = Annotated[
+    Path,
+    typer.Argument(help="CSV, TSV, XLSX, Parquet, Feather/Arrow, NPZ or svmlight file (.gz, .zst), or - for stdin."),
+]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a text table; recognised if left out.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
 Missing = Annotated[str, typer.Option(help="What to do with missing values: fill or refuse.")]
@@ -63,6 +77,8 @@ def fit(
     out: Annotated[Path, typer.Option(help="Folder for report, features and model.")] = Path("smaller-report"),
     drop: Drop = None,
     missing: Missing = "fill",
+    encoding: Encoding = None,
+    header: Header = None,
     rule: Rule = "1se",
     seed: Seed = 0,
     threads: Threads = None,
@@ -73,7 +89,7 @@ def fit(
     _check_choice("--model", model, [*available_models(), "auto"])
     _check_choice("--rule", rule, ["1se", "min"])
     _check_folder(out)
-    X, y, encoder, notes = _prepare(table, target, drop, missing)
+    X, y, encoder, notes = _prepare(table, target, drop, missing, encoding, header)
     with _threads(threads, X), _progress(X, model, quiet or as_json) as tick:
         study = run_study(X, y, encoder, model=model, rule=rule, seed=seed, notes=notes, tick=tick)
     study.facts["command"] = f"smaller {shlex.join(sys.argv[1:])}"
@@ -90,12 +106,14 @@ def predict(
         float | None, typer.Option(min=0.0, max=1.0, help="Leave the label empty where the risk is above this.")
     ] = None,
     priors: Annotated[str | None, typer.Option(help='Class shares where the model is used: "a=0.9,b=0.1".')] = None,
+    encoding: Encoding = None,
+    header: Header = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict the rows of a table: label, risk of being wrong, and the probability of every class."""
     fitted = _load(model)
-    rows = read_table(table)
+    rows = read_table(table, encoding=encoding, header=header)
     proba = fitted.predict_proba(rows)
     if priors is not None:
         proba, _ = adjust_priors(proba, fitted.train_priors, _parse_priors(priors, fitted.classes))
@@ -111,12 +129,10 @@ def predict(
             for label, doubt, row in zip(labels, risk, proba, strict=True)
         ]) + "\n")  # fmt: skip
         return
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["row", "label", "risk", *names])
+    lines: list[list[Any]] = [["row", "label", "risk", *names]]
     for i, (label, doubt, row) in enumerate(zip(labels, risk, proba, strict=True), 1):
-        writer.writerow([i, label, f"{doubt:.6g}", *(repr(float(value)) for value in row)])
-    _emit(out, buffer.getvalue())
+        lines.append([i, label, f"{doubt:.6g}", *(repr(float(value)) for value in row)])
+    _emit(out, csv_text(lines))
 
 
 @app.command()
@@ -127,20 +143,20 @@ def path(
     out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if left out.")] = None,
     drop: Drop = None,
     missing: Missing = "fill",
+    encoding: Encoding = None,
+    header: Header = None,
     threads: Threads = None,
 ) -> None:
     """Follow the whole path: for every strength the loss and the weights (per standard deviation)."""
     from smaller import smlr_path
     from smaller.app.study.models import make_model
 
-    X, y, encoder, _ = _prepare(table, target, drop, missing)
+    X, y, encoder, _ = _prepare(table, target, drop, missing, encoding, header)
     with _threads(threads, X):
         scaled = make_model("smlr", X, seed=0)[:-1].fit_transform(X)
         traced = smlr_path(scaled, y, alphas=alphas, tol=1e-4)
     labels = traced.classes[1:] if len(traced.classes) == 2 else traced.classes
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["alpha", "features_used", "loss", "gap", "feature", "class", "weight"])
+    lines: list[list[Any]] = [["alpha", "features_used", "loss", "gap", "feature", "class", "weight"]]
     names = encoder.features
     for alpha, used, loss, gap, w in zip(
         traced.alphas, traced.n_active, traced.losses, traced.gaps, traced.weights, strict=True
@@ -148,10 +164,10 @@ def path(
         head = [f"{alpha:.6g}", int(used), f"{loss:.6g}", f"{gap:.3g}"]
         entries = w.tocoo()
         for j, k, value in zip(*entries.coords, entries.data, strict=True):
-            writer.writerow([*head, names[j], labels[k], f"{value:.6g}"])
+            lines.append([*head, names[j], labels[k], f"{value:.6g}"])
         if not entries.nnz:
-            writer.writerow([*head, "", "", ""])
-    _emit(out, buffer.getvalue())
+            lines.append([*head, "", "", ""])
+    _emit(out, csv_text(lines))
 
 
 @app.command()
@@ -160,6 +176,8 @@ def compare(
     target: Target,
     drop: Drop = None,
     missing: Missing = "fill",
+    encoding: Encoding = None,
+    header: Header = None,
     rule: Rule = "1se",
     seed: Seed = 0,
     threads: Threads = None,
@@ -170,7 +188,7 @@ def compare(
     from smaller.app.study.compare import compare_models
 
     _check_choice("--rule", rule, ["1se", "min"])
-    X, y, _, notes = _prepare(table, target, drop, missing)
+    X, y, _, notes = _prepare(table, target, drop, missing, encoding, header)
     _say([] if quiet else notes)
     with _threads(threads, X), _progress(X, "compare", quiet or as_json) as tick:
         lines = compare_models(X, y, seed=seed, rule=rule, tick=tick)
@@ -262,9 +280,11 @@ def doctor(as_json: AsJson = False) -> None:
 # ---- shared steps ---------------------------------------------------------------------------------------------------
 
 
-def _prepare(path: Path, target: str, drop: list[str] | None, missing: str) -> tuple[Any, Any, TableEncoder, list[str]]:
+def _prepare(
+    path: Path, target: str, drop: list[str] | None, missing: str, encoding: str | None, header: bool | None
+) -> tuple[Any, Any, TableEncoder, list[str]]:
     _check_choice("--missing", missing, ["fill", "refuse"])
-    return _encode(read_table(path), target, drop or [], missing)
+    return _encode(read_table(path, encoding=encoding, header=header), target, drop or [], missing)
 
 
 def _encode(table: Table, target: str, drop: list[str], missing: str) -> tuple[Any, Any, TableEncoder, list[str]]:
@@ -282,18 +302,22 @@ def _check_choice(name: str, value: str, choices: list[str]) -> None:
         raise TableError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path, names: Sequence[str] = _RESULTS) -> None:
     """Find out before the work, not after it, whether the results can be written."""
     existing = next(part for part in (folder, *folder.absolute().parents) if part.exists())
     if not existing.is_dir():
         raise TableError(f"--out {folder}: {existing} is a file, not a folder.")
     if not os.access(existing, os.W_OK):
         raise TableError(f"--out {folder}: no permission to write to {existing}.")
+    for name in names:
+        check_replaceable(folder / name)
 
 
 def _load(path: Path) -> TableModel:
     if not path.is_file():
         raise TableError(f"{path}: there is no such file.")
+    with suppress(PermissionError):  # a folder one may only read from
+        finish_interrupted(path.parent)
     model = load(path)
     if not isinstance(model, TableModel):
         raise ModelFileError(f"{path.name} holds a {type(model).__name__}, not a model that `smaller fit` wrote.")
@@ -316,14 +340,12 @@ def _parse_priors(text: str, classes: Any) -> Any:
 
 
 def _write(study: Study, folder: Path) -> None:
-    """Write the four files; none takes its place unless all of them could be written."""
+    """Write the four files: after an interruption all of them are old, or all of them new."""
+    facts = study.facts
+    texts = [text.encode() for text in (render(facts), report_json(facts), features_csv(facts))]
+    contents = dict(zip(_RESULTS, [*texts, model_bytes(study.model)], strict=True))
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"report.html": render(study.facts), "report.json": report_json(study.facts)}
-    texts["features.csv"] = features_csv(study.facts)
-    with ExitStack() as files:
-        for name, text in texts.items():
-            files.enter_context(atomic_write(folder / name)).write(text.encode())
-        save(study.model, folder / "model.smaller")
+    write_together(folder, contents)
 
 
 def _emit(out: Path | None, text: str) -> None:
@@ -331,7 +353,7 @@ def _emit(out: Path | None, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    _check_folder(out.parent)
+    _check_folder(out.parent, [out.name])
     with atomic_write(out) as file:
         file.write(text.encode())
 
@@ -435,6 +457,8 @@ def main() -> None:
         code = 0
     except OSError as error:
         code = _fail(f"{error.filename or 'file'}: {error.strerror or error}.", 2)
+    except (np.linalg.LinAlgError, OverflowError, FloatingPointError) as error:
+        code = _fail(f"the columns cannot be computed with ({error}): {ADVICE}", 4)
     except MemoryError:
         code = _fail("there is not enough memory for this table: take a sample of its rows or fewer columns.", 2)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Tables from files: CSV, TSV, Parquet, Feather/Arrow, NPZ and svmlight, read into named columns.
+"""Tables: named columns of numbers or text, read from a file of any known format.
 
 A reader either returns a `Table` or raises `TableError` with one sentence that says what to do. What a column *means*
 (number or category, how it becomes features) is the business of `smaller.app.columns`.
@@ -6,21 +6,22 @@ A reader either returns a `Table` or raises `TableError` with one sentence that 
 
 from __future__ import annotations
 
-import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import numpy as np
-from scipy import sparse
-
-__all__ = ["FORMATS", "Table", "TableError", "read_table", "unique_names"]
+__all__ = ["FORMATS", "MAX_CELLS", "Reading", "Source", "Table", "TableError", "arrow", "read_table", "reason",
+           "too_large", "unique_names"]  # fmt: skip
 
 MAX_CELLS = 1_000_000_000  # a table beyond this would take 8 GB as numbers
 MAX_FILE_BYTES = 16 << 30
-MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "?", "."]
+MAX_UNPACKED_BYTES = 4 << 30  # of a compressed file, or of standard input: they are held in memory
+_PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_STANDARD_INPUT = "-"
 
 
 class TableError(ValueError):
@@ -64,13 +65,54 @@ class Table:
         return replace(self, columns=columns, block=None if self.block is None else self.block[index])
 
 
-def read_table(path: str | Path) -> Table:
+@dataclass(frozen=True)
+class Source:
+    """Where a table comes from: a file, or bytes in memory (unpacked, or from standard input)."""
+
+    name: str
+    ending: str
+    path: Path | None = None
+    content: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.content) if self.path is None else self.path.stat().st_size  # type: ignore[arg-type]
+
+    def open(self) -> BinaryIO:
+        """Open it for reading from its start."""
+        import io
+
+        return io.BytesIO(self.content or b"") if self.path is None else self.path.open("rb")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the user says about a text table; None: it is found out."""
+
+    encoding: str | None = None
+    header: bool | None = None
+
+
+# The endings, and which module reads them: a reader is imported when it is needed.
+FORMATS: dict[str, str] = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "delimited"),
+    **dict.fromkeys((".parquet", ".feather", ".arrow", ".npz", ".svm", ".svmlight", ".libsvm", ".xlsx"), "formats"),
+}
+
+
+def read_table(path: str | Path, *, encoding: str | None = None, header: bool | None = None) -> Table:
     r"""Read a table; the ending of its name says the format.
 
     Parameters
     ----------
     path : str or path
-        A file ending in one of ``FORMATS``.
+        A file ending in one of ``FORMATS``, perhaps followed by ``.gz``, ``.zst`` or ``.bz2``; or ``-`` for standard
+        input, whose format is recognised.
+    encoding : str, optional
+        Of a text table, such as "cp1252"; recognised if left out.
+    header : bool, optional
+        Whether the first line of a text table names the columns; recognised if left out.
 
     Returns
     -------
@@ -94,21 +136,65 @@ def read_table(path: str | Path) -> Table:
     >>> list(table.columns), table.columns["b"].tolist(), table.columns["a (2)"].tolist()
     (['a', 'b', 'a (2)'], ['x', None], [nan, 3.5])
     """
-    path = Path(path)
+    source = _source(Path(path))
+    if source.size == 0:
+        raise TableError(f"{source.name} is empty.")
+    if source.size > MAX_FILE_BYTES:
+        raise TableError(
+            f"{source.name} has {source.size / 2**30:.0f} GiB, too much to read: take a sample of its rows."
+        )
+    reader: Callable[[Source, Reading], Table]
+    reader = import_module(f"smaller.app.{FORMATS[source.ending]}").READERS[source.ending]
+    table = reader(source, Reading(encoding, header))
+    if table.n_rows == 0 and not table.refused:
+        raise TableError(f"{source.name} has no rows.")
+    return table
+
+
+def _source(path: Path) -> Source:
+    if str(path) == _STANDARD_INPUT:
+        content = _unpacked(sys.stdin.buffer, "standard input")
+        return Source("standard input", _recognised(content), content=content)
     ending = path.suffix.lower()
+    packing = _PACKED.get(ending)
+    if packing:
+        ending = path.with_suffix("").suffix.lower()
     if ending not in FORMATS:
-        raise TableError(f"{path.name}: the ending {ending!r} is unknown; use one of {', '.join(FORMATS)}.")
+        raise TableError(
+            f"{path.name}: the ending {ending!r} is unknown; use one of {', '.join(FORMATS)} (or one of these with "
+            f"{', '.join(_PACKED)} behind it)."
+        )
     if not path.is_file():
         raise TableError(f"{path}: there is no such file.")
-    size = path.stat().st_size
-    if size == 0:
-        raise TableError(f"{path.name} is empty.")
-    if size > MAX_FILE_BYTES:
-        raise TableError(f"{path.name} has {size / 2**30:.0f} GiB, too much to read: take a sample of its rows.")
-    table = FORMATS[ending](path)
-    if table.n_rows == 0 and not table.refused:
-        raise TableError(f"{path.name} has no rows.")
-    return table
+    if not packing:
+        return Source(path.name, ending, path)
+    pa = arrow()
+    try:
+        with pa.input_stream(str(path), compression=packing) as stream:
+            return Source(path.name, ending, content=_unpacked(stream, path.name))
+    except (OSError, pa.ArrowException, EOFError) as error:
+        raise TableError(f"{path.name} is not an intact {packing} file: {reason(error)}") from error
+
+
+def _unpacked(stream: Any, name: str) -> bytes:
+    pieces, size = [], 0
+    while piece := stream.read(1 << 24):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_UNPACKED_BYTES:
+            raise TableError(f"{name} holds more than {MAX_UNPACKED_BYTES >> 30} GiB: give it as an unpacked file.")
+    return b"".join(pieces)
+
+
+def _recognised(content: bytes) -> str:
+    """Return the ending that a file of this content would have."""
+    if content.startswith(b"PAR1"):
+        return ".parquet"
+    if content.startswith(b"ARROW1"):
+        return ".arrow"
+    if content.startswith(b"PK"):
+        return ".xlsx" if b"[Content_Types].xml" in content[:4096] or b"xl/" in content[: 1 << 16] else ".npz"
+    return ".csv"
 
 
 def unique_names(names: list[str]) -> list[str]:
@@ -131,10 +217,8 @@ def unique_names(names: list[str]) -> list[str]:
     return result
 
 
-# ---- readers --------------------------------------------------------------------------------------------------------
-
-
-def _arrow() -> Any:
+def arrow() -> Any:
+    """Return pyarrow, or say which extra has it."""
     try:
         import pyarrow
     except ImportError as error:
@@ -142,190 +226,12 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _read_text(path: Path) -> Table:
-    pa = _arrow()
-    from pyarrow import csv
-
-    with path.open("rb") as file:
-        start = file.read(1 << 16)
-    if b"\x00" in start:
-        raise TableError(f"{path.name} is not a text table: it holds binary data.")
-    delimiter, decimal = _dialect(path, start)
-    header_columns = start.split(b"\n", 1)[0].count(delimiter.encode()) + 1
-    if header_columns * max(1, path.stat().st_size // (2 * header_columns)) > MAX_CELLS:
-        raise _too_large(path)
-    try:
-        table = csv.read_csv(
-            path,
-            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                null_values=MISSING, strings_can_be_null=True, quoted_strings_can_be_null=False, decimal_point=decimal
-            ),
-            read_options=csv.ReadOptions(block_size=max(1 << 20, 2 * len(start.split(b"\n", 1)[0]))),
-        )
-    except pa.ArrowInvalid as error:
-        raise TableError(f"{path.name} cannot be read as a table: {_reason(error)}") from error
-    return _from_arrow(table, path)
+def too_large(name: str) -> TableError:
+    """Return the error for a table of too many cells."""
+    return TableError(f"{name} has more than {MAX_CELLS:.0e} cells, too many to hold: take a sample of its rows.")
 
 
-def _dialect(path: Path, start: bytes) -> tuple[str, str]:
-    """Return the delimiter (by the ending; semicolons are recognised) and the decimal mark."""
-    if path.suffix.lower() in (".tsv", ".tab"):
-        return "\t", "."
-    first = start.split(b"\n", 1)[0]
-    counts = {mark: first.count(mark.encode()) for mark in (",", ";", "\t")}
-    best = max(counts, key=lambda mark: counts[mark])
-    if not counts[best]:
-        return ",", "."
-    return best, "," if best == ";" and re.search(rb"(^|;)-?[0-9]+,[0-9]+(;|\r?$)", start, re.MULTILINE) else "."
-
-
-def _read_parquet(path: Path) -> Table:
-    pa = _arrow()
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            if file.metadata.num_rows * max(1, file.metadata.num_columns) > MAX_CELLS:
-                raise _too_large(path)
-            return _from_arrow(file.read(), path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{path.name} is not an intact Parquet file: {_reason(error)}") from error
-
-
-def _read_feather(path: Path) -> Table:
-    pa = _arrow()
-    try:
-        with pa.OSFile(str(path), "rb") as source:
-            reader = pa.ipc.open_file(source)
-            batches, cells = [], 0
-            for index in range(reader.num_record_batches):
-                batches.append(reader.get_batch(index))
-                cells += batches[-1].num_rows * max(1, batches[-1].num_columns)
-                if cells > MAX_CELLS:
-                    raise _too_large(path)
-            return _from_arrow(pa.Table.from_batches(batches, reader.schema), path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{path.name} is not an intact Feather (Arrow) file: {_reason(error)}") from error
-
-
-def _read_npz(path: Path) -> Table:
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(info.file_size for info in archive.infolist()) > 8 * MAX_CELLS:
-                raise _too_large(path)
-        with np.load(path, allow_pickle=False) as arrays:
-            parts = {name: arrays[name] for name in arrays.files}
-    except TableError:
-        raise
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, MemoryError, SyntaxError) as error:
-        raise TableError(f"{path.name} is not an intact NPZ file of plain arrays: {_reason(error)}") from error
-    columns: dict[str, Any] = {}
-    for name, array in parts.items():
-        if array.ndim == 1:
-            columns[name] = array
-        elif array.ndim == 2:
-            columns |= {f"{name}{j}": array[:, j] for j in range(array.shape[1])}
-        else:
-            raise TableError(f"{path.name}: array {name!r} has {array.ndim} dimensions; use columns or matrices.")
-    if len({len(values) for values in columns.values()}) > 1:
-        sizes = ", ".join(f"{name}: {array.shape}" for name, array in parts.items())
-        raise TableError(f"{path.name}: its arrays have different numbers of rows ({sizes[:200]}).")
-    return Table({name: _plain(values, name) for name, values in columns.items()})
-
-
-def _read_svmlight(path: Path) -> Table:
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        X, y = load_svmlight_file(str(path))
-    except (ValueError, OverflowError, MemoryError, UnicodeDecodeError) as error:
-        raise TableError(f"{path.name} is not an intact svmlight file: {_reason(error)}") from error
-    names = [f"f{j}" for j in range(X.shape[1])]
-    return Table({"target": y}, sparse.csr_array(X), names, ["The labels of the svmlight file are called 'target'."])
-
-
-FORMATS: dict[str, Callable[[Path], Table]] = {
-    ".csv": _read_text,
-    ".tsv": _read_text,
-    ".tab": _read_text,
-    ".txt": _read_text,
-    ".parquet": _read_parquet,
-    ".feather": _read_feather,
-    ".arrow": _read_feather,
-    ".npz": _read_npz,
-    ".svm": _read_svmlight,
-    ".svmlight": _read_svmlight,
-    ".libsvm": _read_svmlight,
-}
-
-
-# ---- from Arrow to NumPy --------------------------------------------------------------------------------------------
-
-
-def _from_arrow(table: Any, path: Path) -> Table:
-    if table.num_columns == 0 or table.num_rows == 0:
-        raise TableError(f"{path.name} has no rows or no columns.")
-    raw = [str(name) for name in table.column_names]
-    names = unique_names(raw)
-    notes = [f"Column {i + 1} was named {name!r}." for i, name in enumerate(names) if name != raw[i]][:20]
-    columns: dict[str, Any] = {}
-    refused: dict[str, str] = {}
-    for i, name in enumerate(names):
-        try:
-            columns[name] = _column(table.column(i), name)
-        except TableError as error:
-            refused[name] = str(error)
-    return Table(columns, notes=notes, refused=refused)
-
-
-def _column(values: Any, name: str) -> Any:
-    """Turn one Arrow column into numbers or text."""
-    from pyarrow import types
-
-    kind = values.type
-    if types.is_dictionary(kind):
-        values = values.cast(kind.value_type)
-        kind = values.type
-    if types.is_null(kind):
-        return np.full(len(values), np.nan)
-    if types.is_boolean(kind):
-        return _text(values.cast("string"))
-    if types.is_decimal(kind) or types.is_float16(kind):
-        values, kind = values.cast("float64"), None
-    if kind is None or types.is_floating(kind):
-        return values.to_numpy()
-    if types.is_integer(kind):
-        return values.cast("float64", safe=False).to_numpy() if values.null_count else values.to_numpy()
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return _text(values)
-    if types.is_binary(kind) or types.is_large_binary(kind):
-        raise TableError(f"Column {name!r} is not text in UTF-8: save the table with that encoding.")
-    if types.is_temporal(kind):
-        raise TableError(f"Column {name!r} holds dates or times: turn it into a number (such as days), or --drop it.")
-    raise TableError(f"Column {name!r} has the type {kind}, which is neither number nor text: --drop it.")
-
-
-def _text(values: Any) -> Any:
-    return np.asarray(values.to_pylist(), dtype=object)
-
-
-def _plain(values: Any, name: str) -> Any:
-    """Return an array of an NPZ file as numbers or text."""
-    if values.dtype.kind in "iuf":
-        return values
-    if values.dtype.kind in "bU":
-        return values.astype(str).astype(object)
-    raise TableError(f"Array {name!r} has the type {values.dtype}, which is neither number nor text.")
-
-
-def _too_large(path: Path) -> TableError:
-    return TableError(f"{path.name} has more than {MAX_CELLS:.0e} cells, too many to hold: take a sample of its rows.")
-
-
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """Return the first line of a foreign message, without its row contents, as the end of a sentence."""
     text = (str(error) or type(error).__name__).splitlines()[0].strip()
     text = text if len(text) <= 160 else text[:159] + "…"

@@ -5,16 +5,13 @@ Everything in the page is an aggregate: no row of the table is in it. Every name
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
+from smaller.app.delimited import csv_text
 from smaller.app.report.page import render
 
 __all__ = ["features_csv", "render", "report_json"]
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def report_json(facts: dict[str, Any]) -> str:
@@ -23,23 +20,13 @@ def report_json(facts: dict[str, Any]) -> str:
 
 
 def features_csv(facts: dict[str, Any]) -> str:
-    """Return the chosen features as CSV, one line per feature and class.
-
-    A name that a spreadsheet would take for a formula is preceded by an apostrophe.
-    """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(["feature", "class", "weight_per_standard_deviation", "weight_per_unit", "selection_frequency"])
+    """Return the chosen features as CSV, one line per feature and class."""
+    lines = [["feature", "class", "weight_per_standard_deviation", "weight_per_unit", "selection_frequency"]]
     classes = facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"]
     for row in (facts["chosen"] or {"features": []})["features"]:
         for label, scaled, original in zip(classes, row["weights"], row["original"], strict=True):
             if scaled:
                 frequency = "" if row["frequency"] is None else f"{row['frequency']:.4g}"
-                writer.writerow([_harmless(row["name"]), _harmless(label), repr(scaled), repr(original), frequency])
-    for row in facts["scales"] or []:
-        writer.writerow([_harmless(row["name"]), "", repr(row["scale"]), "", ""])
-    return buffer.getvalue()
-
-
-def _harmless(text: str) -> str:
-    return "'" + text if text.startswith(_FORMULA_STARTS) else text
+                lines.append([row["name"], label, repr(scaled), repr(original), frequency])
+    lines += [[row["name"], "", repr(row["scale"]), "", ""] for row in facts["scales"] or []]
+    return csv_text(lines)

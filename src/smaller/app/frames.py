@@ -1,0 +1,156 @@
+"""Tables from memory: Arrow tables, and through narwhals every data frame that can become one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from smaller.app.tables import Table, TableError, unique_names
+
+__all__ = ["from_arrow", "from_frame", "numbers_or_text"]
+
+
+def from_arrow(table: Any, name: str, notes: list[str] | None = None) -> Table:
+    """Return an Arrow table as named columns of numbers and text."""
+    if table.num_columns == 0 or table.num_rows == 0:
+        raise TableError(f"{name} has no rows or no columns.")
+    raw = [str(column) for column in table.column_names]
+    names = unique_names(raw)
+    renamed = [f"Column {i + 1} was named {new!r}." for i, new in enumerate(names) if new != raw[i]][:20]
+    columns: dict[str, Any] = {}
+    refused: dict[str, str] = {}
+    for i, column in enumerate(names):
+        try:
+            columns[column] = _column(table.column(i), column)
+        except TableError as error:
+            refused[column] = str(error)
+    return Table(columns, notes=[*(notes or []), *renamed], refused=refused)
+
+
+def from_frame(data: Any, name: str = "The table") -> Table:
+    """Return a data frame (pandas, polars, Arrow, DuckDB, ...), a dict of columns or a matrix as a table.
+
+    Data frames go through narwhals; without it, through what they say about themselves as Arrow.
+    """
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, dict):
+        columns = {str(key): numbers_or_text(np.asarray(values), str(key)) for key, values in data.items()}
+        if len({len(values) for values in columns.values()}) > 1:
+            raise TableError(f"{name}: its columns differ in length.")
+        return Table(columns)
+    if hasattr(data, "ndim") and not hasattr(data, "columns") and data.ndim == 2:
+        return from_frame({f"column {j + 1}": np.asarray(data)[:, j] for j in range(data.shape[1])}, name)
+    pandas_like = hasattr(data, "dtypes") and hasattr(data, "iloc")
+    if pandas_like:
+        return _from_pandas(data, name)
+    try:
+        import narwhals as nw
+
+        frame = nw.from_native(data)
+        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        return from_arrow(eager.to_arrow(), name)
+    except (ImportError, TypeError) as error:
+        if hasattr(data, "__arrow_c_stream__"):
+            import pyarrow
+
+            return from_arrow(pyarrow.table(data), name)
+        raise TableError(
+            f"{name} is a {type(data).__name__}: give a data frame (pandas, polars, Arrow, DuckDB), a dict of columns "
+            "or a matrix."
+        ) from error
+
+
+def _from_pandas(frame: Any, name: str) -> Table:
+    """Return a pandas frame as a table, column by column: needs no Arrow."""
+    if frame.shape[0] == 0 or frame.shape[1] == 0:
+        raise TableError(f"{name} has no rows or no columns.")
+    raw = [str(column) for column in frame.columns]
+    names, columns, refused = unique_names(raw), {}, {}
+    for j, column in enumerate(names):
+        values = frame.iloc[:, j]
+        kind = getattr(values.dtype, "kind", "O")
+        try:
+            if kind in "mM":
+                raise TableError(_dates(column))
+            if kind in "iuf" and values.isna().any():
+                columns[column] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+            elif kind in "iuf":
+                columns[column] = values.to_numpy()
+            else:
+                texts = values.astype(object).where(values.notna(), None).to_numpy(dtype=object)
+                columns[column] = numbers_or_text(texts, column)
+        except TableError as error:
+            refused[column] = str(error)
+    return Table(columns, refused=refused)
+
+
+def numbers_or_text(values: Any, name: str) -> Any:
+    """Return a one-dimensional array as numbers or text; what is neither is refused."""
+    if values.ndim != 1:
+        raise TableError(f"Column {name!r} has {values.ndim} dimensions: give one value for each row.")
+    if values.dtype.kind in "iuf":
+        return values
+    if values.dtype.kind == "b":
+        return np.asarray(["true" if value else "false" for value in values], dtype=object)
+    if values.dtype.kind in "SU":
+        return values.astype(str).astype(object)
+    if values.dtype.kind in "mM":
+        raise TableError(_dates(name))
+    if values.dtype.kind != "O":
+        raise TableError(f"Column {name!r} has the type {values.dtype}, which is neither number nor text: --drop it.")
+    cells = [None if _is_missing(value) else value for value in values]
+    present = [value for value in cells if value is not None]
+    if all(isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_) for value in present):
+        return np.asarray([np.nan if value is None else float(value) for value in cells])
+    if any(hasattr(value, "year") for value in present):
+        raise TableError(_dates(name))
+    if any(isinstance(value, list | dict | tuple | np.ndarray) for value in present):
+        raise TableError(f"Column {name!r} holds nested values, which are neither number nor text: --drop it.")
+    return np.asarray([None if value is None else _shown(value) for value in cells], dtype=object)
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None or (isinstance(value, float | np.floating) and value != value) or type(value).__name__ == "NAType"
+    )
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
+
+
+def _dates(name: str) -> str:
+    return f"Column {name!r} holds dates or times: turn it into a number (such as days), or --drop it."
+
+
+def _column(values: Any, name: str) -> Any:
+    """Turn one Arrow column into numbers or text."""
+    from pyarrow import types
+
+    kind = values.type
+    if types.is_dictionary(kind):
+        values = values.cast(kind.value_type)
+        kind = values.type
+    if types.is_null(kind):
+        return np.full(len(values), np.nan)
+    if types.is_boolean(kind):
+        return _text(values.cast("string"))
+    if types.is_decimal(kind) or types.is_float16(kind):
+        values, kind = values.cast("float64"), None
+    if kind is None or types.is_floating(kind):
+        return values.to_numpy()
+    if types.is_integer(kind):
+        return values.cast("float64", safe=False).to_numpy() if values.null_count else values.to_numpy()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return _text(values)
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        raise TableError(f"Column {name!r} is not text in UTF-8: save the table with that encoding.")
+    if types.is_temporal(kind):
+        raise TableError(_dates(name))
+    raise TableError(f"Column {name!r} has the type {kind}, which is neither number nor text: --drop it.")
+
+
+def _text(values: Any) -> Any:
+    return np.asarray(values.to_pylist(), dtype=object)
