@@ -48,6 +48,12 @@ def test_the_chosen_model_is_the_fit_at_the_chosen_alpha() -> None:
     assert_allclose(model.solution_.objective, direct.solution_.objective, rtol=1e-9)
     assert_array_equal(model.active_features_, direct.active_features_)
     assert model.solution_.gap <= 1e-10 * model.solution_.scale
+    P = direct.predict_proba(X)
+    G = np.abs(X.T @ (P - np.eye(3)[y])).T
+    violation = np.where(model.coef_ == 0, np.maximum(G - model.alpha_, 0.0), np.abs(G - model.alpha_)).max()
+    assert_allclose(model.solution_.violation, violation, atol=1e-3)
+    assert model.solution_.violation < 1e-2 * model.alpha_
+    assert model.solution_.solver == direct.solution_.solver
     assert model.alpha_ == model.alphas_[np.argmax(model.scores_.mean(axis=0))]
 
 

@@ -294,7 +294,7 @@ def test_block_updates_are_the_printed_ones(alpha: float, l1_ratio: float) -> No
     case = printed_case(alpha, l1_ratio)
     problem = case.problem()
     w = np.random.default_rng(0).standard_normal((4, 2))
-    moved = Block(over_relaxation=False).update(problem, problem.at(w, np.zeros(2)))
+    moved = Block(over_relaxation=False)().update(problem, problem.at(w, np.zeros(2)))
     flat, B = w.T.ravel(), bound_matrix(case)  # class-major
     g = -(case.X.T @ (probabilities(case, w, np.zeros(2))[1] - np.eye(3)[case.labels])[:, :2]).T.ravel()
     if alpha == 0.0:
@@ -307,15 +307,16 @@ def test_block_updates_are_the_printed_ones(alpha: float, l1_ratio: float) -> No
     np.testing.assert_allclose(moved.w.T.ravel(), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("bound", ["printed", "single"])
 @pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
-def test_component_updates_are_the_printed_ones(l1_ratio: float) -> None:
-    """(15) for l1, (16) for the ridge, with the single-coordinate bound 1/4."""
+def test_component_updates_with_either_bound(l1_ratio: float, bound: str) -> None:
+    """(15) for l1, (16) for the ridge: with the diagonal of (8) for three classes, or with 1/4 for a single weight."""
     case = printed_case(0.7, l1_ratio)
     problem = case.problem()
     w = np.random.default_rng(0).standard_normal((4, 2))
-    state = Components(problem, problem.at(w, np.zeros(2)), problem.design.X)
+    state = Components(problem, problem.at(w, np.zeros(2)), problem.design.X, bound)
     j, k = 2, 1
-    beta = 0.25 * np.sum(case.X[:, j] ** 2)
+    beta = 0.25 * np.sum(case.X[:, j] ** 2) if bound == "single" else -bound_matrix(case)[4 * k + j, 4 * k + j]
     g = -case.X[:, j] @ (probabilities(case, w, np.zeros(2))[1][:, k] - (case.labels == k))
     target = w[j, k] + g / beta
     if l1_ratio == 1.0:
@@ -337,7 +338,7 @@ def test_component_updates_are_the_printed_ones(l1_ratio: float) -> None:
 def test_block_updates_never_rise(coding: str, relaxed: bool, alpha: float, l1_ratio: float, seed: int) -> None:
     case = random_case(seed, alpha=alpha, l1_ratio=l1_ratio, coding=coding)
     problem = case.problem()
-    stepper = Block(over_relaxation=relaxed)
+    stepper = Block(over_relaxation=relaxed)()
     start = np.random.default_rng(seed).standard_normal((6, len(case.classes_with_output)))
     point = problem.at(start, np.zeros(start.shape[1]))
     objectives = [point.objective]
@@ -382,11 +383,11 @@ def test_component_updates_survive_huge_steps() -> None:
     assert_falls(objectives)
 
 
-@pytest.mark.parametrize("make", [lambda: Componentwise(visitation="adaptive"), lambda: Componentwise(decay=0.3)])
-def test_visitation_schedules_reach_the_optimum(make: Callable[[], Componentwise]) -> None:
+@pytest.mark.parametrize("options", [{"visitation": "adaptive"}, {"decay": 0.3}, {"bound": "printed"}])
+def test_visitation_schedules_reach_the_optimum(options: dict[str, Any]) -> None:
     case = random_case(6, d=12)
     best = solve(case.problem(), tol=EXACT)
-    solution = drive(case.problem(), make(), tol=EXACT)
+    solution = drive(case.problem(), Componentwise(**options)(), tol=EXACT)
     assert solution.status is Status.CONVERGED
     assert solution.objective == pytest.approx(best.objective, rel=1e-10)
     np.testing.assert_array_equal(solution.w != 0, best.w != 0)
@@ -409,9 +410,10 @@ def test_adaptive_visitation_picks_the_greatest_decrease() -> None:
     assert Components(problem, point, problem.design.X).steepest() == tuple(map(int, best))
 
 
-def test_unknown_visitation_is_refused() -> None:
-    with pytest.raises(ValueError, match="visitation must be"):
-        Componentwise(visitation="random")
+@pytest.mark.parametrize("options", [{"visitation": "random"}, {"bound": "tight"}, {"decay": 0.0}, {"decay": 1.1}])
+def test_unknown_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+        Componentwise(**options)
 
 
 def test_componentwise_is_for_the_softmax_only() -> None:

@@ -16,14 +16,14 @@ from smaller.designs import Design, blocks
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
-from smaller.estimators.regularization_path import check_alphas, largest_alpha, path_of
+from smaller.estimators.regularization_path import as_path, check_alphas, largest_alpha
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR, Assembly
 from smaller.estimators.solver_choice import check_solver
 from smaller.priors import ElasticNet
 from smaller.problem import Solution
 from smaller.searches.path import PathPoint, trace_path
-from smaller.solvers import solve
+from smaller.solvers import make_stepper, solve
 from smaller.solvers.driver import Progress
 from smaller.threads import carried
 from smaller.validation import (
@@ -202,7 +202,8 @@ class SMLRCV(KernelOrLinearClassifier):
         table = np.array(scores).reshape(len(folds), len(ratios), -1)
         best, chosen = _choose(table, self.rule)
         _warn_at_edge(chosen, grids[best])
-        path = path_of(assemblies[best], grids[best], data.classes, **options, progress=progress)
+        points = trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
+        path = as_path(assemblies[best], points, data.classes)
         self.l1_ratio_, self.alpha_ = ratios[best], float(grids[best][chosen])
         single = np.ndim(self.l1_ratio) == 0
         self.alphas_ = grids[0] if single else np.stack(grids)
@@ -215,11 +216,11 @@ class SMLRCV(KernelOrLinearClassifier):
             w,
             b,
             float(path.objectives[chosen]),
-            float("nan"),
+            points[chosen].violation,
             float(path.gaps[chosen]),
             len(path.alphas),
             path.statuses[chosen],
-            options["method"],
+            make_stepper(assemblies[best].problem, options["method"]).name,
             path.null_loss,
         )
         fitted = Fitted(basis, centers, w, b, assemblies[best].problem.likelihood, solution)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -21,7 +22,7 @@ from smaller.solvers import Method
 from smaller.solvers.driver import Progress
 from smaller.validation import check_classification_data, check_integer, check_number
 
-__all__ = ["RegularizationPath", "alpha_max", "check_alphas", "largest_alpha", "path_of", "smlr_path"]
+__all__ = ["RegularizationPath", "alpha_max", "as_path", "check_alphas", "largest_alpha", "path_of", "smlr_path"]
 
 
 @dataclass(frozen=True)
@@ -120,17 +121,21 @@ def path_of(
     progress: Progress | None = None,
 ) -> RegularizationPath:
     """Trace the path of an assembled problem (of unit strength) and bring it to the user's units."""
-    problem = assembly.problem
-    points = trace_path(problem, alphas, method=method, tol=tol, max_iter=max_iter, progress=progress)
+    points = trace_path(assembly.problem, alphas, method=method, tol=tol, max_iter=max_iter, progress=progress)
+    return as_path(assembly, points, classes)
+
+
+def as_path(assembly: Assembly, points: Sequence[PathPoint], classes: Array) -> RegularizationPath:
+    """Bring the points of a path to the user's units."""
     used, intercepts = zip(*(_in_user_units(assembly, point) for point in points), strict=True)
     return RegularizationPath(
-        np.asarray(alphas),
+        np.array([point.alpha for point in points]),
         np.stack(intercepts),
         np.array([len(columns) for columns, _ in used]),
         np.array([np.nan if point.gap is None else point.gap for point in points]),
         np.array([point.objective for point in points]),
         np.array([point.loss for point in points]),
-        problem.null().loss,
+        assembly.problem.null().loss,
         tuple(point.status for point in points),
         used,
         assembly.n_features,

@@ -50,6 +50,9 @@ class SBMLR(KernelOrLinearClassifier):
         evidence. Costs about as much as ``cv`` more fits.
     cv : int, splitter or iterable, default=5
         Folds of ``relax``; each repeats the whole fit. An integer means stratified folds.
+    count : {"canonical", "as_found"}, default="canonical"
+        Which of equivalent weights make up W (there are such for even numbers of classes, in symmetric coding): those
+        of one definite form, or those that the solver ends with, as in the paper's tables.
     kernel, gamma, degree, coef0, kernel_params, n_centers
         As in :class:`SMLR`.
     coding, fit_intercept
@@ -75,7 +78,7 @@ class SBMLR(KernelOrLinearClassifier):
     alpha_ : float
         The strength found.
     n_active_ : int
-        W, the number of penalised weights that are not zero (in their canonical form).
+        W, the number of penalised weights that are not zero, counted as ``count`` says.
     log_evidence_ : float
         Logarithm of the evidence in Laplace's approximation, to compare designs (kernel widths, sets of features) on
         the same rows; not a number without a fixed point, or where active columns depend on each other.
@@ -106,8 +109,6 @@ class SBMLR(KernelOrLinearClassifier):
     (15, 1.15, 'CONVERGED')
     """
 
-    _canonical = True  # False counts weights as the solver leaves them: the paper's tables are reproduced so
-
     def __init__(
         self,
         *,
@@ -115,6 +116,7 @@ class SBMLR(KernelOrLinearClassifier):
         fallback: str = "max_f",
         relax: bool = False,
         cv: Any = 5,
+        count: str = "canonical",
         kernel: Any = None,
         gamma: Any = "scale",
         degree: int = 3,
@@ -135,6 +137,7 @@ class SBMLR(KernelOrLinearClassifier):
         self.fallback = fallback
         self.relax = relax
         self.cv = cv
+        self.count = count
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -194,7 +197,7 @@ class SBMLR(KernelOrLinearClassifier):
             max_iter=max_iter,
             fallback=fallback,
             progress=progress,
-            canonical=self._canonical,
+            canonical=check_choice("count", self.count, ("canonical", "as_found")) == "canonical",
         )
         return assembly, found
 

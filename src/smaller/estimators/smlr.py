@@ -265,7 +265,7 @@ class SMLR(_MultinomialClassifier):
         Multiply the penalty of each feature; 0 keeps a feature (age, batch) unpenalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
-    solver : {"auto", "coordinate", "newton", "proximal", "block", "componentwise"}, default="auto"
+    solver : {"auto", "coordinate", "newton", "proximal", "block", "componentwise"} or object, default="auto"
         How the optimum is found. "auto" takes the first that suits: "newton" needs a smooth penalty (``l1_ratio=0``
         or ``alpha=0``). The last two are the 2005 paper's own updates, kept for study.
     tol : float, default=1e-6

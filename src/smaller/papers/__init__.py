@@ -1,6 +1,7 @@
 """Algorithms as published, each corrected where its paper is in error; nothing else in the library builds on them.
 
-They are reached by name (``solver="block"``, ``mode="greedy"``, ``selection="onestep"``).
+They are reached by name (``solver="block"``, ``mode="greedy"``, ``selection="onestep"``); solvers with options as
+objects, too: ``solver=Componentwise(visitation="adaptive")``.
 """
 
 from collections.abc import Callable
@@ -14,5 +15,5 @@ from smaller.solvers import Stepper
 
 __all__ = ["SELECTIONS", "SOLVERS", "Block", "Componentwise", "find_greedily"]
 
-SOLVERS: dict[str, Callable[[], Stepper]] = {"block": Block, "componentwise": Componentwise}
+SOLVERS: dict[str, Callable[[], Stepper]] = {"block": Block(), "componentwise": Componentwise()}
 SELECTIONS: dict[str, Choice] = {"onestep": by_one_step, "exact": exactly}

@@ -7,6 +7,8 @@ seeded again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smaller.arrays import Array
@@ -14,22 +16,49 @@ from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import needs_host
 from smaller.solvers.reweighted import bound_gram, majorised_minimiser
 
-__all__ = ["Block"]
+__all__ = ["Block", "BlockUpdates"]
 
 
 _RESOLUTION = 1e-13  # relative differences of the objective below this are rounding
 
 
+@dataclass(frozen=True, kw_only=True)
 class Block:
-    """Majorise-minimise with the Boehning bound and over-relaxation; monotone by construction."""
+    """The block updates (7), (10), (13) with their option, for ``solver=``; monotone by construction.
+
+    Parameters
+    ----------
+    over_relaxation : bool, default=True
+        Lengthen the steps as long as the objective falls (section 5). False: the updates as they are printed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import SMLR
+    >>> from smaller.papers import Block
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SMLR(alpha=5.0, solver=Block(over_relaxation=False), tol=1e-4).fit(X, y)
+    >>> model.solution_.converged
+    True
+    """
+
+    over_relaxation: bool = True
+
+    def __call__(self) -> BlockUpdates:
+        """Return the solver's steps for one problem."""
+        return BlockUpdates(self)
+
+
+class BlockUpdates:
+    """Majorise-minimise with the Boehning bound."""
 
     name = "block"
     _UPDATES = 50  # between two certificates
     _GROWTH = 1.1
 
-    def __init__(self, *, over_relaxation: bool = True) -> None:
+    def __init__(self, options: Block) -> None:
         self._relaxation = 1.0
-        self._growth = self._GROWTH if over_relaxation else 1.0
+        self._growth = self._GROWTH if options.over_relaxation else 1.0
         self._gram: Array | None = None
 
     @staticmethod

@@ -6,6 +6,7 @@ Signs: the paper's B is negative definite; here ``beta = -B_kk > 0``, so w moves
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,65 @@ from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
 from smaller.solvers.driver import needs_host
 
-__all__ = ["Components", "Componentwise"]
+__all__ = ["ComponentSweeps", "Components", "Componentwise"]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Componentwise:
-    """Cyclic or adaptive visits to single weights; every update lowers the objective.
+    """The component-wise updates (15), (16) with their options, for ``solver=``; every update lowers the objective.
 
-    With ``visitation="cyclic"`` a weight that is zero is visited with a probability that decays by ``decay`` with
-    every visit that leaves it zero. With ``"adaptive"`` (section 6.4) the weight with the greatest expected decrease is
-    updated. Sweeps come in blocks, which grow; the last sweep of a block visits every weight.
+    Parameters
+    ----------
+    visitation : {"cyclic", "adaptive"}, default="cyclic"
+        "cyclic": one weight after the other. "adaptive" (section 6.4): the weight whose update lowers the objective
+        most, as far as the bound can tell.
+    decay : float in (0, 1], default=0.9
+        A weight that is zero is visited with a probability that is multiplied by ``decay`` after every visit that
+        leaves it zero. The last sweep before a certificate visits every weight whatever its probability.
+    bound : {"single", "printed"}, default="single"
+        Bound of the second derivative in one weight. "printed": the diagonal of (8), ``(1 - 1/m)/2 sum_i x_ij^2`` for m
+        classes. "single": ``1/4 sum_i x_ij^2``, which is valid because one weight moves alone, and smaller for m > 2;
+        for two classes the two are one.
+    random_state : int or None, default=None
+        For the visits to weights that are zero.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import SMLR
+    >>> from smaller.papers import Componentwise
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SMLR(alpha=5.0, solver=Componentwise(visitation="adaptive", bound="printed"), tol=1e-4).fit(X, y)
+    >>> model.solution_.converged
+    True
     """
+
+    visitation: str = "cyclic"
+    decay: float = 0.9
+    bound: str = "single"
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (("visitation", ("cyclic", "adaptive")), ("bound", ("single", "printed"))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be {choices[0]!r} or {choices[1]!r}, got {getattr(self, name)!r}.")
+        if not 0.0 < self.decay <= 1.0:
+            raise ValueError(f"decay must be above 0 and at most 1, got {self.decay!r}.")
+
+    def __call__(self) -> ComponentSweeps:
+        """Return the solver's steps for one problem."""
+        return ComponentSweeps(self)
+
+
+class ComponentSweeps:
+    """Visits to single weights; sweeps come in blocks, which grow."""
 
     name = "componentwise"
     _LONGEST = 128  # sweeps between two certificates
 
-    def __init__(self, *, visitation: str = "cyclic", decay: float = 0.9, random_state: Any = None) -> None:
-        if visitation not in ("cyclic", "adaptive"):
-            raise ValueError(f"visitation must be 'cyclic' or 'adaptive', got {visitation!r}.")
-        self.visitation, self.decay = visitation, decay
-        self._random = np.random.default_rng(random_state)
+    def __init__(self, options: Componentwise) -> None:
+        self.options = options
+        self._random = np.random.default_rng(options.random_state)
         self._probability: Array | None = None
         self._columns: Array | None = None
         self._length = 1
@@ -49,14 +90,14 @@ class Componentwise:
         if self._columns is None:
             self._columns = np.asfortranarray(problem.design.forward(np.eye(problem.n_columns)))
             self._probability = np.ones_like(point.w)
-        state = Components(problem, point, self._columns)
+        state = Components(problem, point, self._columns, self.options.bound)
         for sweep in range(self._length):
             self._sweep(state, full=sweep == self._length - 1)
         self._length = min(2 * self._length, self._LONGEST)
         return problem.at(state.w, state.b)
 
     def _sweep(self, state: Components, *, full: bool) -> None:
-        if self.visitation == "adaptive" and not full:
+        if self.options.visitation == "adaptive" and not full:
             for _ in range(state.w.size):
                 state.update(*state.steepest())
         else:
@@ -65,7 +106,7 @@ class Componentwise:
                 visits[:] = True
             for j, k in np.argwhere(visits):
                 state.update(j, k)
-            decayed = np.where(visits, self.decay, 1.0) * self._probability
+            decayed = np.where(visits, self.options.decay, 1.0) * self._probability
             self._probability = np.where(state.w == 0, decayed, 1.0)
         state.balance()
         state.refresh()
@@ -74,13 +115,15 @@ class Componentwise:
 class Components:
     """Weights with the softmax kept up to date, so that one component costs O(n)."""
 
-    def __init__(self, problem: Problem, point: Point, X: Array) -> None:
+    def __init__(self, problem: Problem, point: Point, X: Array, bound: str = "single") -> None:
         self.problem, self.X = problem, X
         self.w, self.b, self.eta = point.w.copy(), point.b.copy(), np.asfortranarray(point.eta.copy())
         self.slope, self.ridge = problem.prior.linearise(point.w, "l1")
         self.weight = np.ones(len(X)) if problem.weight is None else problem.weight
-        # One coordinate moves alone, so the curvature bound is p(1 - p) <= 1/4, not the joint bound 1/2 (1 - 1/K).
-        self.beta = 0.25 * (self.weight @ X**2)
+        # One coordinate moves alone, so p(1 - p) <= 1/4 bounds its curvature; the diagonal of (8) bounds it jointly.
+        n_classes = point.w.shape[1] + (not problem.likelihood.shift_invariant)
+        self._bound = 0.25 if bound == "single" else 0.5 * (1.0 - 1.0 / n_classes)
+        self.beta = self._bound * (self.weight @ X**2)
         self.refresh()
 
     @property
@@ -112,7 +155,7 @@ class Components:
         if not self.problem.fit_intercept:
             return
         for k in range(len(self.b)):
-            step = -4.0 * self._residual(k).sum() / self.weight.sum()
+            step = -self._residual(k).sum() / (self._bound * self.weight.sum())
             self.b[k] += step
             self._move(k, np.full(len(self.X), step))
 

@@ -34,6 +34,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.searches.forward": ("ImportPath",),
     "smaller.searches.scales": ("ScaledSolution",),
     "smaller.problem": ("Solution", "Status"),
+    "smaller.papers": ("Block", "Componentwise"),
     "smaller.likelihoods": ("Multinomial", "Probit", "Gaussian"),
     "smaller.bases": ("Linear", "Kernel", "Whitened"),
     "smaller.kernels": ("RBF", "Polynomial", "Linear", "Precomputed"),
@@ -51,7 +52,7 @@ _MOVED = {
     "smaller.study.answer": "smaller.app.study.answer",
 }
 # Arguments that came after the first files: a file without one means its default, which changes nothing.
-ADDED = {"SBMLR": ("cv", "relax"), "SMLRCV": ("relax",)}
+ADDED = {"SBMLR": ("count", "cv", "relax"), "SMLRCV": ("relax",)}
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 MAY_BE_UNKNOWN = {
     "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "refit_strength_", "scores_",
