@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from smaller.arrays import Array
+from smaller.rows.registry import elsewhere, is_rows
 
 __all__ = [
     "Responses",
@@ -150,6 +151,7 @@ def check_classification_data(
     class_weight: Any = None,
 ) -> TrainingData:
     """Check training data of a classifier; classes without any weight are as if absent."""
+    _refuse_rows(estimator, X, y, sample_weight)
     X, y = validate_data(
         estimator,
         X,
@@ -179,6 +181,7 @@ def check_classification_data(
 
 def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Responses:
     """Check training data of a regressor."""
+    _refuse_rows(estimator, X, y, sample_weight)
     X, y = validate_data(
         estimator,
         X,
@@ -193,6 +196,15 @@ def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     if weight is not None:
         _check_total(weight)
     return Responses(X, y.astype(np.float64), weight)
+
+
+def _refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:
+    """Refuse what is not in this process, rather than fetch it silently."""
+    if is_rows(X) or elsewhere(X, y, weight) is not None:
+        raise TypeError(
+            f"{type(estimator).__name__} needs arrays in memory here, got {type(X).__name__}: convert them first "
+            "(.compute() on a dask collection)."
+        )
 
 
 def _sparse_formats(estimator: Any) -> tuple[str, ...] | bool:
@@ -227,6 +239,7 @@ def _with_class_weight(class_weight: Any, classes: Array, y: Array, codes: Array
 
 def check_rows(estimator: Any, X: Any) -> Any:
     """Check data to predict for."""
+    _refuse_rows(estimator, X, None, None)
     return validate_data(
         estimator,
         X,

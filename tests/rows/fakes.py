@@ -43,6 +43,17 @@ class Strict:
         return self.inner.dtype
 
     @property
+    def labels(self) -> Array | None:
+        return self.inner.labels
+
+    @property
+    def features(self) -> Array | None:
+        return self.inner.features
+
+    def __smaller_rows__(self, likelihood: Any) -> Strict:
+        return replace(self, inner=self.inner.__smaller_rows__(likelihood))
+
+    @property
     def offers(self) -> frozenset[str]:
         return frozenset()
 

@@ -22,6 +22,7 @@ from smaller.designs import Coordinates
 from smaller.likelihoods import Likelihood
 from smaller.rows.host import HostRows
 from smaller.rows.protocol import Fold, Local, Place, Reply, Rows, Totals, added
+from smaller.rows.registry import under
 
 __all__ = ["Blocks", "tree_sum"]
 
@@ -54,12 +55,24 @@ class Blocks:
         return self.holders[0].likelihood
 
     @property
+    def n_rows(self) -> int:
+        return self._first[-1]
+
+    @property
     def n_columns(self) -> int:
         return self.holders[0].n_columns
 
     @property
     def dtype(self) -> Any:
         return np.result_type(*(holder.dtype for holder in self.holders))
+
+    @property
+    def labels(self) -> Array | None:
+        return self.holders[0].labels
+
+    @property
+    def features(self) -> Array | None:
+        return self.holders[0].features
 
     @property
     def offers(self) -> frozenset[str]:
@@ -101,6 +114,9 @@ class Blocks:
     @property
     def local(self) -> Local:
         raise NotImplementedError("The matrix is in pieces: these rows do not offer it.")
+
+    def __smaller_rows__(self, likelihood: Callable[[int], Likelihood]) -> Blocks:
+        return under(self, likelihood)
 
     def _each(self, view: Callable[[Rows], Rows]) -> Blocks:
         return replace(self, holders=tuple(view(holder) for holder in self.holders))

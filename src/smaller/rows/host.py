@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from smaller.likelihoods import Curvature, Likelihood
 from smaller.likelihoods.protocol import by_column
 from smaller.rows.passes import fused, pass_over
 from smaller.rows.protocol import Fold, Local, Place, Reply, Totals, uniform
+from smaller.rows.registry import under
 from smaller.rows.scaled import Scaled
 
 __all__ = ["HostRows"]
@@ -60,6 +61,8 @@ class HostRows:
     offset: Array | None = None
     first: int = 0
     numbers: Array | None = None
+    labels: Array | None = None
+    features: Array | None = None
     _memo: _Memo = field(default_factory=_Memo, init=False, repr=False)
 
     @classmethod
@@ -164,13 +167,17 @@ class HostRows:
     def local(self) -> Local:
         return Local(self.design, self.y, self.weight, self.offset)
 
+    def __smaller_rows__(self, likelihood: Callable[[int], Likelihood]) -> HostRows:
+        return under(self, likelihood)
+
     # ---- views ----
 
     def scaled(self, shift: Array, scale: Array) -> HostRows:
         return replace(self, design=Scaled(self.design, shift, scale))
 
     def take(self, columns: Array) -> HostRows:
-        return replace(self, design=self.design.take(columns))
+        features = None if self.features is None else self.features[columns]
+        return replace(self, design=self.design.take(columns), features=features)
 
     def subset(self, rows: Array | Fold) -> HostRows:
         return self._rows(np.flatnonzero(rows.member(self._numbers)) if isinstance(rows, Fold) else rows)
@@ -179,7 +186,7 @@ class HostRows:
         return replace(self, weight=factors if self.weight is None else factors * self.weight)
 
     def expanded(self, basis: Basis) -> HostRows:
-        return replace(self, design=basis.expand(self.design.matrix))
+        return replace(self, design=basis.expand(self.design.matrix), features=None)
 
     def with_likelihood(self, likelihood: Likelihood) -> HostRows:
         return replace(self, likelihood=likelihood)

@@ -11,7 +11,7 @@ Symbols: n rows, d columns, q outputs, m free numbers of the likelihood (its int
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -183,6 +183,14 @@ class Rows(Protocol):
         """Type in which X is stored; sums are float64."""
 
     @property
+    def labels(self) -> Array | None:
+        """The classes in the order of their codes; None where the codes 0, 1, ... are the labels."""
+
+    @property
+    def features(self) -> Array | None:
+        """Names of the columns (d,), or None."""
+
+    @property
     def offers(self) -> frozenset[str]:
         """Names out of "curve", "local", "sweep"."""
 
@@ -228,6 +236,13 @@ class Rows(Protocol):
     @property
     def local(self) -> Local:
         """The data themselves."""
+
+    def __smaller_rows__(self, likelihood: Callable[[int], Likelihood]) -> Rows:
+        """Return the rows as an estimator wants them: under ``likelihood(K)`` where there are K classes.
+
+        This is how an estimator recognises rows. Anything else that can become rows (a reader of files, say) has the
+        method too, and may look at its labels first.
+        """
 
     # ---- views: the same holder, seen differently ----
 

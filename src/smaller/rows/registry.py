@@ -1,0 +1,67 @@
+"""From what a user passes to rows: who makes them, and the sentence where nobody does."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from smaller.likelihoods import Likelihood
+from smaller.rows.protocol import Rows
+
+__all__ = ["elsewhere", "is_rows", "rows_of", "under"]
+
+R = TypeVar("R", bound=Rows)
+
+# Top module of an array's type -> the module that makes rows of it: `rows_of(X, y, weight, likelihood) -> Rows`.
+# It is imported when such an array arrives.
+_MAKERS: dict[str, str] = {}
+_COLLECTIONS = {"dask", "dask_expr"}  # lazy collections: to call np.asarray on them would fetch everything
+
+
+def elsewhere(*arrays: Any) -> str | None:
+    """Return the top module of the first array that lives elsewhere and must not be fetched silently, or None."""
+    tops = (type(a).__module__.partition(".")[0] for a in arrays)
+    return next((top for top in tops if top in _COLLECTIONS), None)
+
+
+def is_rows(X: Any) -> bool:
+    """Whether ``X`` says that it is rows, or can become rows."""
+    return getattr(type(X), "__smaller_rows__", None) is not None
+
+
+def rows_of(X: Any, y: Any, weight: Any, likelihood: Callable[[int], Likelihood]) -> Rows | None:
+    """Return ``X`` as rows under ``likelihood(K)``, or None where X is an ordinary array.
+
+    Raises
+    ------
+    TypeError
+        With the sentence for the user, where the data are elsewhere and nobody makes rows of them.
+    """
+    if is_rows(X):
+        if y is not None or weight is not None:
+            raise TypeError("Rows hold their labels and weights themselves: leave y and sample_weight out.")
+        rows: Rows = X.__smaller_rows__(likelihood)
+        return rows
+    top = elsewhere(X, y, weight)
+    if top is None:
+        return None
+    if top not in _MAKERS or elsewhere(X) is None:
+        raise TypeError(
+            f"X, y and sample_weight of {top} would all be fetched into this process: call .compute() on them if they "
+            "fit into memory, or cut them into smaller.rows.Blocks."
+        )
+    made: Rows = importlib.import_module(_MAKERS[top]).rows_of(X, y, weight, likelihood)
+    return made
+
+
+def under(rows: R, likelihood: Callable[[int], Likelihood]) -> R:
+    """Return rows, whose targets are encoded already, if that is what ``likelihood`` would have made of them."""
+    known = rows.likelihood
+    n_classes = known.predict(np.zeros((1, known.n_free))).shape[1]
+    wanted = likelihood(n_classes)
+    if wanted != known:
+        raise ValueError(f"These rows hold targets for {known}, and {wanted} is asked for: make them for it.")
+    return rows
