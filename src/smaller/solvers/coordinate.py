@@ -1,7 +1,5 @@
 """Proximal Newton on a growing working set; the inner quadratic problem is solved by coordinate descent in C++.
 
-Coordinates are pairs (column j, output k), sorted by output.
-
 One step: pick the working set from the violations, then a few proximal Newton iterations on it. Each builds the
 quadratic model of the loss at the current point, exact in the coupling between outputs, and minimises model plus
 penalty in one of two ways that differ in cost only:
@@ -21,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from smaller.arrays import Array
-from smaller.designs import Coordinates, Csc, Dense, Design
+from smaller.designs import Csc, Dense, Design
 from smaller.problem import Certificate, Point, Problem, Solution, rounding
 from smaller.solvers import core
 from smaller.solvers.driver import drive, line_search, needs_host
 from smaller.solvers.hessian import Reduced, Snapshot, gram_price
+from smaller.solvers.working_set import WorkingSet, choose, minimise_quadratic
 
 __all__ = ["Coordinate", "head_start"]
 
@@ -35,41 +34,10 @@ _OUTSIDE = 3.0  # times the violation in the working set: enough to choose a new
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
 _LEAST_DAMPING, _FAR_DAMPING = 1e-4, 1e-2  # where damping begins: for all rows, for those that a step carries far
 _SHORT_STEP, _FAR = 0.5, 2.0  # in eta: the curvature hardly changes; the quadratic model says little about a row
-_SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
 _TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
 _SOON = 0.1  # on a path: coordinates for which the Hessian is made in advance, as a fraction of those in use
 _CHEAP = 6  # a Hessian that costs no more sweeps than this is made at once
 _LARGEST_PRICE = 200.0  # beyond this (3400 coordinates) it would be too large to keep
-
-
-@dataclass(frozen=True)
-class _WorkingSet:
-    """Coordinates sorted by output, with their penalty."""
-
-    at: Coordinates  # columns and outputs (m,) int64
-    first: Array  # (q + 1,) int64
-    slope: Array  # (m,)
-    ridge: Array  # (m,)
-    soon: Coordinates  # likely to be needed before long
-
-    @property
-    def columns(self) -> Array:
-        return self.at[0]
-
-    @property
-    def outputs(self) -> Array:
-        return self.at[1]
-
-    def violation(self, w: Array, g: Array) -> Array:
-        gradient = g + self.ridge * w
-        at_zero = np.maximum(np.abs(gradient) - self.slope, 0.0)
-        return np.where(w == 0, at_zero, np.abs(gradient + self.slope * np.sign(w)))
-
-    def worst(self, point: Point, g: Array) -> float:
-        return float(np.max(self.violation(point.w[self.columns, self.outputs], g)))
-
-    def penalty_change(self, old: Array, new: Array) -> float:
-        return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
 
 
 @dataclass(frozen=True)
@@ -99,14 +67,14 @@ class Coordinate:
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""
-        ws, complete = _choose(problem, point, G, self.lookahead)
+        ws, complete = self._choose(problem, point, G)
         if len(ws.columns) == 0:
             return point
         local = _Local(problem, ws)
         # On a path G belongs to the last solution, good enough for the choice, and the point may be a prediction.
         g = G[ws.columns, ws.outputs] if self.lookahead == 0.0 else local.gradient(point)
         self.lookahead = 0.0
-        violation = ws.worst(point, g)
+        violation = ws.worst(point.w, g)
         target = 0.1 * violation
         if complete:  # no violator was left out: go all the way, to a gap of about violation * |w|_1
             target = min(target, 0.9 * aim / max(float(np.abs(point.w).sum()), 1e-300))
@@ -129,7 +97,7 @@ class Coordinate:
             used = None if self._hessian is None else self._hessian.last(ws.at)
             if used is not None:
                 local.learn(used, before, old, point, g)
-            violation = ws.worst(point, g)
+            violation = ws.worst(point.w, g)
             if violation <= target or _worse_outside(problem, point, violation):
                 break
             if self._hessian is not None and (local.trifle or violation > _STALE * previous):
@@ -137,6 +105,15 @@ class Coordinate:
                 more = 2 if np.abs(point.eta - before.eta).max() < _SHORT_STEP else 1
                 self._hessian = self._hessian.renewed(problem, point, self._damping, more=more)
         return point
+
+    def _choose(self, problem: Problem, point: Point, G: Array) -> tuple[WorkingSet, bool]:
+        def soon(m: int) -> int:
+            """Return for how many coordinates more the Hessian is to be made in advance."""
+            worth = self.lookahead > 0.0 and not core.is_small(problem) and _price(problem, m) <= _LARGEST_PRICE
+            return int(_SOON * m) if worth else 0
+
+        room = core.room(problem, self.lookahead)
+        return choose(problem.prior, point.w, G, room=room, margin=self.lookahead, soon=soon)
 
     def _compiled_newton(self, local: _Local, point: Point, target: float) -> tuple[Point, bool]:
         """Take all Newton steps in the core; returns the point, and whether the columns were too correlated."""
@@ -216,50 +193,14 @@ def _worse_outside(problem: Problem, point: Point, violation: float) -> bool:
     return point.G is not None and float(problem.prior.violation(point.w, point.G).max()) > _OUTSIDE * violation
 
 
-def _choose(problem: Problem, point: Point, G: Array, lookahead: float) -> tuple[_WorkingSet, bool]:
-    """All non-zero weights, and as many of the worst violators again; says whether these are all violators.
-
-    ``lookahead`` is the sequential strong rule's margin: on a path, gradients that will reach the slope soon are
-    admitted before they do, which saves a round.
-    """
-    slope, ridge = problem.prior.linearise(point.w, "l1")
-    active = point.w != 0
-    active[problem.prior.free(problem.n_columns)] = True
-    excess = np.abs(G + ridge * point.w) - slope
-    chosen = ((excess > -lookahead * slope) | active).ravel()
-    room = max(core.room(problem, lookahead), int(np.count_nonzero(active)))
-    candidates = np.flatnonzero(chosen & ~active.ravel())
-    complete = True
-    if len(candidates) > room:
-        promise = excess.ravel()[candidates]
-        least = np.argpartition(promise, -room)[:-room]
-        chosen[candidates[least]] = False
-        complete = bool(promise[least].max() <= 0.0)
-    chosen = chosen.reshape(active.shape)
-    outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.T))  # sorted by output
-    first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
-    at = (columns, outputs)
-    soon = (columns[:0], outputs[:0])
-    if lookahead > 0.0 and not core.is_small(problem) and _price(problem, len(columns)) <= _LARGEST_PRICE:
-        soon = _best_of(np.where(chosen, -np.inf, excess), int(_SOON * len(columns)))
-    return _WorkingSet(at, first, slope[at], ridge[at], soon), complete
-
-
 def _price(problem: Problem, m: int) -> float:
     return gram_price(problem.design, problem.y.shape[1], m)
-
-
-def _best_of(promise: Array, count: int) -> Coordinates:
-    """Return the ``count`` coordinates that promise most."""
-    flat = np.argpartition(promise.ravel(), -count)[-count:] if count else np.empty(0, dtype=np.intp)
-    columns, outputs = np.unravel_index(flat, promise.shape)
-    return columns, outputs
 
 
 class _Local:
     """The problem restricted to a working set."""
 
-    def __init__(self, problem: Problem, ws: _WorkingSet) -> None:
+    def __init__(self, problem: Problem, ws: WorkingSet) -> None:
         self.problem, self.ws = problem, ws
         m = len(ws.columns)
         self.price = _price(problem, m)
@@ -329,7 +270,7 @@ class _Local:
         model = snapshot.reduced(ws.at, ws.soon)
         gb = point.gb if problem.fit_intercept else np.zeros(0)
         new = w.copy()
-        _minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
+        minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
         change = np.zeros((self.design.shape[1], q))
         change[self.index, ws.outputs] = new - w
         db = model.intercepts(new - w, gb) if problem.fit_intercept else np.zeros(q)
@@ -359,46 +300,3 @@ class _Local:
         if found is None or not self.whole or found[2] is None:
             return found
         return replace(found[0], G=found[2]), *found[1:]
-
-
-def _minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:
-    """Minimise ``gradient' dw + dw' H dw / 2`` plus penalty in place; ``gradient`` is kept up to date.
-
-    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over.
-    """
-    for _ in range(_ROUNDS):
-        if core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
-            return
-        _solve_on_support(H, gradient, slope, ridge, w)
-
-
-def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array) -> None:
-    """Newton's step for the non-zero weights with their signs held, up to where the first of them becomes zero."""
-    support = np.flatnonzero(w)
-    while len(support):
-        inner = H[np.ix_(support, support)]
-        # The jitter matters only along directions that the model leaves flat.
-        inner[np.diag_indices_from(inner)] += ridge[support] + 1e-12 * inner.diagonal().max()
-        sign = np.sign(w[support])
-        try:
-            # NumPy's routines throughout: SciPy brings its own BLAS, and two pools of threads fight for the cores.
-            np.linalg.cholesky(inner)  # or there is no minimum
-            step = np.linalg.solve(inner, -(gradient[support] + ridge[support] * w[support] + slope[support] * sign))
-        except np.linalg.LinAlgError:
-            return
-        crosses = (w[support] + step) * sign < 0
-        t = np.min(-w[support][crosses] / step[crosses]) if crosses.any() else 1.0
-        if not 0.0 <= t <= 1.0:
-            return
-        w[support] += t * step
-        gradient += H[:, support] @ (t * step)
-        if t == 1.0:
-            return
-        blocked = crosses & (np.abs(w[support]) <= 1e-14 * np.abs(step))
-        if not blocked.any():
-            return
-        # What rounding left of the blocked weights goes too, gradient included.
-        gone = support[blocked]
-        gradient -= H[:, gone] @ w[gone]
-        w[gone] = 0.0
-        support = support[~blocked]

@@ -1,0 +1,131 @@
+"""Which weights may move now, and the quadratic problem in them.
+
+Coordinates are pairs (column j, output k), sorted by output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from smaller.arrays import Array
+from smaller.designs import Coordinates
+from smaller.priors import Prior
+from smaller.solvers import core
+
+__all__ = ["WorkingSet", "choose", "minimise_quadratic"]
+
+_SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """Coordinates sorted by output, with their penalty."""
+
+    at: Coordinates  # columns and outputs (m,) int64
+    first: Array  # (q + 1,) int64
+    slope: Array  # (m,)
+    ridge: Array  # (m,)
+    soon: Coordinates  # likely to be needed before long
+
+    @property
+    def columns(self) -> Array:
+        return self.at[0]
+
+    @property
+    def outputs(self) -> Array:
+        return self.at[1]
+
+    def violation(self, w: Array, g: Array) -> Array:
+        gradient = g + self.ridge * w
+        at_zero = np.maximum(np.abs(gradient) - self.slope, 0.0)
+        return np.where(w == 0, at_zero, np.abs(gradient + self.slope * np.sign(w)))
+
+    def worst(self, w: Array, g: Array) -> float:
+        """Return the largest violation at the weights ``w`` (d, q), g being their gradient here."""
+        return float(np.max(self.violation(w[self.at], g)))
+
+    def penalty_change(self, old: Array, new: Array) -> float:
+        return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
+
+
+def choose(
+    prior: Prior, w: Array, G: Array, *, room: int, margin: float = 0.0, soon: Callable[[int], int] = lambda m: 0
+) -> tuple[WorkingSet, bool]:
+    """All non-zero weights, and as many of the worst violators again; says whether these are all violators.
+
+    There is ``room`` for so many zero weights at least. ``margin`` is that of the sequential strong rule: on a path,
+    gradients that will reach the slope soon are admitted before they do, which saves a round. ``soon(m)`` coordinates
+    are named as likely to follow a working set of m.
+    """
+    slope, ridge = prior.linearise(w, "l1")
+    active = w != 0
+    active[prior.free(len(w))] = True
+    excess = np.abs(G + ridge * w) - slope
+    chosen = ((excess > -margin * slope) | active).ravel()
+    room = max(room, int(np.count_nonzero(active)))
+    candidates = np.flatnonzero(chosen & ~active.ravel())
+    complete = True
+    if len(candidates) > room:
+        promise = excess.ravel()[candidates]
+        least = np.argpartition(promise, -room)[:-room]
+        chosen[candidates[least]] = False
+        complete = bool(promise[least].max() <= 0.0)
+    chosen = chosen.reshape(active.shape)
+    outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.T))  # sorted by output
+    first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
+    at = (columns, outputs)
+    count = soon(len(columns))
+    following = _best_of(np.where(chosen, -np.inf, excess), count) if count else (columns[:0], outputs[:0])
+    return WorkingSet(at, first, slope[at], ridge[at], following), complete
+
+
+def _best_of(promise: Array, count: int) -> Coordinates:
+    """Return the ``count`` coordinates that promise most."""
+    columns, outputs = np.unravel_index(np.argpartition(promise.ravel(), -count)[-count:], promise.shape)
+    return columns, outputs
+
+
+def minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:
+    """Minimise ``gradient' dw + dw' H dw / 2`` plus penalty in place; ``gradient`` is kept up to date.
+
+    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over.
+    """
+    for _ in range(_ROUNDS):
+        if core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
+            return
+        _solve_on_support(H, gradient, slope, ridge, w)
+
+
+def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array) -> None:
+    """Newton's step for the non-zero weights with their signs held, up to where the first of them becomes zero."""
+    support = np.flatnonzero(w)
+    while len(support):
+        inner = H[np.ix_(support, support)]
+        # The jitter matters only along directions that the model leaves flat.
+        inner[np.diag_indices_from(inner)] += ridge[support] + 1e-12 * inner.diagonal().max()
+        sign = np.sign(w[support])
+        try:
+            # NumPy's routines throughout: SciPy brings its own BLAS, and two pools of threads fight for the cores.
+            np.linalg.cholesky(inner)  # or there is no minimum
+            step = np.linalg.solve(inner, -(gradient[support] + ridge[support] * w[support] + slope[support] * sign))
+        except np.linalg.LinAlgError:
+            return
+        crosses = (w[support] + step) * sign < 0
+        t = np.min(-w[support][crosses] / step[crosses]) if crosses.any() else 1.0
+        if not 0.0 <= t <= 1.0:
+            return
+        w[support] += t * step
+        gradient += H[:, support] @ (t * step)
+        if t == 1.0:
+            return
+        blocked = crosses & (np.abs(w[support]) <= 1e-14 * np.abs(step))
+        if not blocked.any():
+            return
+        # What rounding left of the blocked weights goes too, gradient included.
+        gone = support[blocked]
+        gradient -= H[:, gone] @ w[gone]
+        w[gone] = 0.0
+        support = support[~blocked]
