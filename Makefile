@@ -22,7 +22,7 @@ ifdef SMALLER_PAPERS
 export SMALLER_PAPERS
 endif
 
-.PHONY: help setup demo test browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
+.PHONY: help setup demo test test-real browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,12 +47,12 @@ demo: setup  ## from a table to a report: which features matter, how sure can on
 test: setup  ## run the tests
 	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
 
-# Two and three classes. Chromium is found on the path or named by CHROMIUM; no package of Node's is needed.
+# One script a part in .ci/real; `make test-real ONLY="browser docs"` runs some of them.
+test-real: setup  ## run the tests that need a real browser, cluster, built wheel ...
+	.ci/test-real $(ONLY)
+
 browser-test: setup  ## open reports in headless Chromium and move every slider
-	@for tool in node "$${CHROMIUM:-chromium}"; do command -v "$$tool" >/dev/null || \
-	 { echo "browser-test: skipped, $$tool is not installed (CHROMIUM=... names the browser)"; exit 0; }; done; \
-	 for data in tumours wines; do $(VENV)/bin/smaller demo --data $$data --out build/demo-$$data --quiet && \
-	 node tests/browser/run.mjs build/demo-$$data/report.html || exit 1; done
+	.ci/test-real browser
 
 # ---- quality -----------------------------------------------------------------------------------------------------
 
