@@ -24,7 +24,7 @@ from smaller.rows.host import HostRows
 from smaller.rows.protocol import Fold, Local, Place, Reply, Rows, Totals, added
 from smaller.rows.registry import under
 
-__all__ = ["Blocks", "tree_sum"]
+__all__ = ["Blocks", "Tree", "tree_sum"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,26 @@ def tree_sum(parts: Sequence[T], add: Callable[[T, T], T]) -> T:
         pairs = [add(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
         level = pairs + level[2 * len(pairs) :]
     return level[0]
+
+
+class Tree:
+    """The same sum for parts that come one after the other: one partial sum for every level is kept."""
+
+    def __init__(self, add: Callable[[Any, Any], Any]) -> None:
+        self._add = add
+        self._runs: list[tuple[int, Any]] = []  # sums of 2^k parts each, in falling order of k
+
+    def append(self, part: Any) -> None:
+        """Add the next part."""
+        level = 0
+        while self._runs and self._runs[-1][0] == level:
+            part = self._add(self._runs.pop()[1], part)
+            level += 1
+        self._runs.append((level, part))
+
+    def total(self) -> Any:
+        """Return the sum of all parts so far, at least one."""
+        return reduce(lambda right, left: self._add(left, right), (run for _, run in reversed(self._runs)))
 
 
 @dataclass(frozen=True, eq=False)
