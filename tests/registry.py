@@ -13,6 +13,7 @@ from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.estimators.kernel_logistic import IVM, KLR
+from smaller.estimators.relevance import RVC, RVR
 from smaller.estimators.sbmlr import SBMLR
 
 ALL_ESTIMATORS: list[Any] = [
@@ -31,6 +32,10 @@ ALL_ESTIMATORS: list[Any] = [
     SparseProbit(),
     SparseProbit(kernel="rbf"),
     SBMLR(),
+    RVC(),
+    RVC(kernel=None, moderate=False),
+    RVR(),
+    RVR(kernel=None),
     JCFO(),
     JCFOCV(alphas=[1.0], alphas_scales=[3.0], cv=2, em_iter=3, n_centers=20),
 ]

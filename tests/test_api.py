@@ -24,6 +24,8 @@ CONTRACT = {
     "JCFOCV",
     "KLR",
     "IVM",
+    "RVC",
+    "RVR",
     "smlr_path",
     "alpha_max",
     "adjust_priors",

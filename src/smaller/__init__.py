@@ -13,6 +13,7 @@ from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.estimators.kernel_logistic import IVM, KLR
 from smaller.estimators.regularization_path import alpha_max, smlr_path
+from smaller.estimators.relevance import RVC, RVR
 from smaller.estimators.sbmlr import SBMLR, select_by_evidence
 from smaller.estimators.smlr import RMLR, SMLR
 from smaller.estimators.stability import StabilitySelection
@@ -23,6 +24,8 @@ __all__ = [
     "JCFOCV",
     "KLR",
     "RMLR",
+    "RVC",
+    "RVR",
     "SBMLR",
     "SMLR",
     "SMLRCV",

@@ -28,6 +28,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.estimators.jcfo": ("JCFO",),
     "smaller.estimators.jcfo_cv": ("JCFOCV",),
     "smaller.estimators.adaptive": ("SparseProbit", "SparseRegressor"),
+    "smaller.estimators.relevance": ("RVC", "RVR"),
     "smaller.estimators.decisions": ("PriorShiftClassifier", "MinimumRiskClassifier", "RejectOptionClassifier"),
     "smaller.estimators.stability": ("StabilitySelection",),
     "smaller.estimators.regularization_path": ("RegularizationPath",),
@@ -55,8 +56,8 @@ _MOVED = {
 ADDED = {"SBMLR": ("count", "cv", "relax"), "SMLRCV": ("relax",)}
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 MAY_BE_UNKNOWN = {
-    "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "refit_strength_", "scores_",
-    "validation_error", "validation_errors_", "validation_losses_", "violation",
+    "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "refit_strength_", "relevance_",
+    "scores_", "validation_error", "validation_errors_", "validation_losses_", "violation",
 }  # fmt: skip
 SCALARS = {name: getattr(np, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")}
 SCALARS |= {"uint64": np.uint64, "float32": np.float32, "float64": np.float64, "bool": np.bool_, "str": np.str_}

@@ -1,0 +1,474 @@
+"""RVC and RVR: the relevance vector machine (Tipping 2001), its strengths found by evidence."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from smaller.arrays import Array, log_partition
+from smaller.bases import Basis
+from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
+from smaller.estimators.callbacks import reported_progress, with_callbacks
+from smaller.likelihoods import Gaussian, Likelihood, Multinomial
+from smaller.problem import Solution
+from smaller.searches.marginal import Classes, Columns, Fit, Regression, standardise, without_weight
+from smaller.searches.relevance import Relevance, find_relevant
+from smaller.solvers.driver import Progress
+from smaller.validation import (
+    Responses,
+    TrainingData,
+    check_flag,
+    check_integer,
+    check_number,
+    check_regression_data,
+    check_rows,
+    unchanged_on_failure,
+)
+
+__all__ = ["RVC", "RVR"]
+
+_LARGEST_BYTES = 2 << 30  # of all candidate columns
+_CROWDED = 0.25  # share of the rows that are columns at the end: the kernel is too narrow
+_MANY = 10  # columns, below which no kernel is called too narrow
+_ROWS_AT_A_TIME = 4096
+
+
+def _candidates(model: Any, data: Any, basis: Basis) -> tuple[Columns, Array, Array | None]:
+    """Return the columns to choose from, on rows of positive weight, which rows these are, and their weights."""
+    rows = np.arange(data.X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
+    X = data.X.tocsr() if sparse.issparse(data.X) else data.X
+    design: Any = basis.expand(X[rows])
+    n, d = design.shape
+    if 8 * n * d > _LARGEST_BYTES:
+        raise ValueError(
+            f"{type(model).__name__} holds every candidate column, {8 * n * d / 2**20:.0f} MiB for {n} rows and {d} "
+            f"columns: {'select features first' if model.kernel is None else 'set n_centers to some 2000'}."
+        )
+    matrix = design.matrix
+    matrix = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+    weight = None if data.weight is None else data.weight[rows]
+    return standardise(matrix, weight, center=check_flag("fit_intercept", model.fit_intercept)), rows, weight
+
+
+def _double(data: Any) -> Any:
+    """Return the data in double precision: a factorisation needs it."""
+    X = data.X.astype(np.float64) if sparse.issparse(data.X) else np.asarray(data.X, dtype=np.float64)
+    return replace(data, X=X)
+
+
+def _find(model: Any, marginal: Any, progress: Progress | None) -> Relevance:
+    return find_relevant(
+        marginal,
+        tol=check_number("tol", model.tol, least=0.0, open_left=True),
+        max_iter=check_integer("max_iter", model.max_iter, least=1),
+        progress=progress,
+    )
+
+
+def _solution(found: Relevance, columns: Columns, shape: tuple[int, int], evidence: float, unit: float) -> Solution:
+    """Return the end of a search with weights in the user's units; ``unit`` is that of the responses."""
+    fit, q = found.fit, shape[1]
+    w = np.zeros(shape)
+    j = fit.pairs // q
+    w[columns.index[j], fit.pairs % q] = unit * fit.w / columns.scale[j]
+    shift = np.zeros(q)
+    np.add.at(shift, fit.pairs % q, unit * fit.w * columns.mean[j] / columns.scale[j])
+    offset = evidence - fit.log_evidence
+    history = tuple(-(value + offset) for value in found.history)
+    return Solution(
+        w, unit * fit.b - shift, -evidence, found.gain, None, found.n_iter, found.status, "evidence", 1.0, history
+    )
+
+
+def _strengths(fit: Fit, columns: Columns, used: Array, q: int, unit: float) -> Array:
+    """Return the strengths (q, k) of the weights in the user's units, infinite where a column has none."""
+    j = fit.pairs // q
+    strengths = np.full((q, len(used)), np.inf)
+    strengths[fit.pairs % q, np.searchsorted(used, columns.index[j])] = fit.a * (columns.scale[j] / unit) ** 2
+    return strengths
+
+
+def _warn_crowded(model: Any, n_rows: int, level: int) -> None:
+    count = len(model.support_) if model.kernel is not None else 0
+    if count > max(_CROWDED * n_rows, _MANY):
+        warnings.warn(
+            f"{type(model).__name__} keeps {count} of {n_rows} rows as centres: the kernel is too narrow, and what it "
+            "predicts between the rows is little more than a guess. Choose a smaller gamma.",
+            stacklevel=level,
+        )
+
+
+class RVR(RegressorMixin, KernelOrLinear):
+    """Relevance vector regression: few kernels or features, noise level and strengths found by evidence.
+
+    Each weight has a prior ``w_j ~ Normal(0, 1/a_j)`` of its own. The strengths ``a`` and the noise variance v maximise
+    the evidence of the responses, the weights integrated out::
+
+        log p(y | a, v),      y_i = h(x_i)'w + b + e_i,     e_i ~ Normal(0, v / c_i)
+
+    with h(x) the features or kernels centred on training rows, and a free intercept b. Most strengths end at infinity:
+    their columns are out. Columns are added, changed and deleted one at a time, the one that gains most first. The
+    evidence has several maxima; the end is one of them. Standardise the features.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "poly", "linear", "precomputed"}, callable or None, default="rbf"
+        None uses the features themselves. A kernel need not be positive semi-definite.
+    gamma, degree, coef0, kernel_params
+        As in :class:`SMLR`.
+    n_centers : int, default=None
+        Number of rows that may become centres, drawn at random; None: all. All their kernel columns are held, so with
+        more than a few thousand rows give some 2000.
+    fit_intercept : bool, default=True
+        An intercept without a prior.
+    tol : float, default=1e-4
+        The search ends when no single change gains that much log evidence.
+    max_iter : int, default=1000
+        Limit on rounds, each with one exact refit.
+    random_state : int, RandomState or None, default=None
+        For the choice of ``n_centers``.
+    verbose : int, default=0
+        Log every round through the logger "smaller".
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_ : ndarray
+        With a kernel: indices, rows and weights of the relevance vectors.
+    coef_, active_features_ : ndarray
+        Without a kernel: weights of all features, and indices of those in use.
+    relevance_ : ndarray of shape (n_support,)
+        The strength ``a`` of every column in use, in the order of ``support_`` or ``active_features_``.
+    intercept_ : float
+        Intercept.
+    noise_variance_ : float
+        Variance of the noise.
+    log_evidence_ : float
+        Logarithm of the evidence at the end. It ranks strengths and kernel widths on the same responses.
+    n_active_ : int
+        Number of columns in use.
+    solution_ : Solution
+        Status STATIONARY; ``objective`` is minus the log evidence, ``violation`` what one more change would gain.
+    n_iter_, n_features_in_, feature_names_in_
+        Rounds; as in scikit-learn.
+
+    References
+    ----------
+    Tipping (2001). Sparse Bayesian learning and the relevance vector machine. JMLR 1.
+    Tipping, Faul (2003). Fast marginal likelihood maximisation for sparse Bayesian models. AISTATS.
+
+    Examples
+    --------
+    >>> from smaller import RVR
+    >>> from smaller.datasets import make_sinc
+    >>> X, y = make_sinc(100, random_state=0)
+    >>> model = RVR(gamma=0.2).fit(X, y)
+    >>> model.n_active_ < 10
+    True
+    >>> mean, std = model.predict(X[:1], return_std=True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+        y : array-like of shape (n_samples,)
+            Responses.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Observation weights >= 0; an integer weight equals repeating the row.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
+        """
+        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
+            data = _double(check_regression_data(self, X, y, sample_weight))
+            basis, centers = self._basis(data)
+            self._search(data, basis, centers, self._logged(progress))
+            self._warn(data)
+        return self
+
+    def _search(self, data: Responses, basis: Basis, centers: Array | None, progress: Progress | None) -> None:
+        columns, rows, weight = _candidates(self, data, basis)
+        n_columns = data.X.shape[1] if centers is None else len(centers)
+        marginal = Regression(columns.P, data.y[rows], weight, fit_intercept=self.fit_intercept)
+        if marginal.constant:
+            columns = replace(columns, P=columns.P[:, :0], index=columns.index[:0])
+            marginal = Regression(columns.P, data.y[rows], weight, fit_intercept=self.fit_intercept)
+        found = _find(self, marginal, progress)
+        found = replace(found, fit=without_weight(found.fit))
+        fit, unit = found.fit, marginal.scale
+        solution = _solution(found, columns, (n_columns, 1), marginal.evidence(fit), unit)
+        solution = replace(solution, b=solution.b + marginal.mean)
+        self.noise_variance_ = unit**2 / fit.precision if not marginal.constant else 0.0
+        self._store_weights(Fitted(basis, centers, solution.w, solution.b, Gaussian(), solution))
+        self.intercept_ = float(self.intercept_[0])
+        if centers is None:
+            self.coef_ = self.coef_[0]
+        self._store_posterior(fit, columns, marginal)
+
+    def _store_posterior(self, fit: Fit, columns: Columns, marginal: Regression) -> None:
+        used = np.sort(columns.index[fit.pairs])
+        order = np.argsort(columns.index[fit.pairs])
+        self.relevance_ = _strengths(fit, columns, used, 1, marginal.scale)[0]
+        self.log_evidence_ = marginal.evidence(fit)
+        self.n_active_ = len(used)
+        # deviation of a mean: noise / n for the intercept, d' (H_AA)^-1 d for the weights, d the centred columns
+        inverse = _inverse(fit.root)
+        self._moved = columns.mean[fit.pairs][order]
+        self._spread = (marginal.scale * inverse / columns.scale[fit.pairs])[:, order]
+        self._level = self.noise_variance_ / marginal.total if self.fit_intercept else 0.0
+
+    def _warn(self, data: Responses) -> None:
+        warn_unless_converged(self, self.solution_)
+        rows = slice(None) if data.weight is None else data.weight > 0
+        y = data.y[rows]
+        if self.n_active_ == 0 and np.ptp(y) > 0 and len(y) > 1:
+            warnings.warn(
+                f"RVR kept no {'feature' if self.kernel is None else 'kernel'}: it predicts the mean for every row. No "
+                "change of the model gained any evidence.",
+                stacklevel=3,
+            )
+        elif self.n_active_ and self.noise_variance_ <= 1.1e-12 * np.var(y):
+            warnings.warn(
+                "RVR interpolates the data: the noise variance fell to its floor, 1e-12 of the responses' variance, "
+                "and the standard deviations are of no use. Unless the responses are free of noise, choose a wider "
+                "kernel (smaller gamma) or fewer features.",
+                stacklevel=3,
+            )
+        else:
+            _warn_crowded(self, len(y), 4)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the predicted means, and with ``return_std`` the standard deviations of *new observations*.
+
+        ``variance = noise + noise / n + d' Sigma d``, d the centred columns in use and Sigma the covariance of their
+        weights. It knows nothing of columns that are out: far from all centres it shrinks to the noise.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        h = self._columns(X)
+        weights = self.coef_[self.active_features_] if hasattr(self, "coef_") else self.dual_coef_[0]
+        mean = h @ weights + self.intercept_
+        if not return_std:
+            return mean
+        spread = (h - self._moved) @ self._spread.T
+        return mean, np.sqrt(self.noise_variance_ + self._level + np.einsum("ij,ij->i", spread, spread))
+
+    def _columns(self, X: Any) -> Array:
+        return _used_columns(self, X)
+
+
+def _inverse(root: Array) -> Array:
+    return linalg.solve_triangular(root, np.eye(len(root)), lower=True) if len(root) else root
+
+
+def _used_columns(model: Any, X: Any) -> Array:
+    """Return the columns in use (n, k) of new rows."""
+    basis = model._basis_.take(model.active_features_) if hasattr(model, "coef_") else model._basis_
+    matrix = basis.expand(X).matrix
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+
+
+class RVC(KernelOrLinearClassifier):
+    """Relevance vector classifier: few kernels or features and a strength for each weight, found by evidence.
+
+    Each weight has a prior ``w_jk ~ Normal(0, 1/a_jk)`` of its own. The strengths ``a`` maximise the evidence of the
+    labels, Laplace's approximation at the weights w(a) that minimise::
+
+        sum_i c_i log-loss(y_i, f(x_i)) + 1/2 sum_jk a_jk w_jk^2,      f_k(x) = h(x)'w_k + b_k
+
+    with h(x) kernels centred on the training rows, or the features, and free intercepts. Most strengths end at
+    infinity: their columns are out. Columns are added, changed and deleted one at a time, the one that gains most
+    first. The evidence has several maxima and is itself approximate: the end is the best state seen. Standardise the
+    features. Do not choose a kernel's width by ``log_evidence_``: it prefers kernels that are too narrow.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, kernel_params, n_centers, fit_intercept
+        As in :class:`RVR`.
+    moderate : bool, default=True
+        Probabilities are averaged over what the data leave open about the weights, which draws them towards equal
+        shares where that is much: ``f / sqrt(1 + pi/8 var(f))`` takes the place of f, and of every difference
+        ``f_k - f_l`` with several classes. False: the most probable weights count as certain.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    tol : float, default=1e-3
+        The search ends when no single change gains that much log evidence.
+    max_iter : int, default=1000
+        Limit on rounds, each with one exact refit.
+    random_state, verbose
+        As in :class:`RVR`.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, n_iter_
+        As in :class:`SMLR`.
+    relevance_ : ndarray of shape (1 or n_classes, n_support)
+        The strength ``a`` of every weight, in the order of ``support_`` or ``active_features_``; infinite where a
+        column has no weight in an output.
+    log_evidence_ : float
+        Logarithm of the evidence at the end.
+    n_active_ : int
+        Number of columns in use.
+    solution_ : Solution
+        Status STATIONARY; ``objective`` is minus the log evidence, ``violation`` what one more change would gain.
+
+    References
+    ----------
+    Tipping (2001). Sparse Bayesian learning and the relevance vector machine. JMLR 1.
+    Tipping, Faul (2003). Fast marginal likelihood maximisation for sparse Bayesian models. AISTATS.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import RVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RVC(gamma=0.25).fit(X, y)
+    >>> len(model.support_) < 15, model.score(X, y) > 0.95
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        n_centers: int | None = None,
+        fit_intercept: bool = True,
+        moderate: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_centers = n_centers
+        self.fit_intercept = fit_intercept
+        self.moderate = moderate
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
+        return super()._basis(_double(data))
+
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        check_flag("moderate", self.moderate)
+        likelihood = Multinomial(len(data.classes))
+        columns, rows, weight = _candidates(self, _double(data), basis)
+        y = likelihood.encode(data.codes[rows])
+        marginal = Classes(columns.P, likelihood, y, weight, fit_intercept=self.fit_intercept)
+        found = _find(self, marginal, progress)
+        found = replace(found, fit=without_weight(found.fit))
+        fit, q = found.fit, marginal.n_outputs
+        n_columns = data.X.shape[1] if centers is None else len(centers)
+        solution = _solution(found, columns, (n_columns, q), fit.log_evidence, 1.0)
+        used = np.unique(columns.index[fit.pairs // q])
+        self.relevance_ = _strengths(fit, columns, used, q, 1.0)
+        self.log_evidence_ = fit.log_evidence
+        self.n_active_ = len(used)
+        self._store_posterior(fit, columns, used, likelihood)
+        return Fitted(basis, centers, solution.w, solution.b, likelihood, solution)
+
+    def _store_posterior(self, fit: Fit, columns: Columns, used: Array, likelihood: Likelihood) -> None:
+        """Keep the inverse factor of the Hessian; a coordinate is a column of those in use, or 1, in one output."""
+        q, j = likelihood.n_outputs, fit.pairs // likelihood.n_outputs
+        n_free = len(fit.root) - len(fit.pairs)
+        self._coordinates = np.append(np.searchsorted(used, columns.index[j]), np.full(n_free, len(used)))
+        self._outputs = np.append(fit.pairs % q, np.arange(n_free))
+        self._moved = np.append(columns.mean[j], np.zeros(n_free))
+        self._spread = _inverse(fit.root) / np.append(columns.scale[j], np.ones(n_free))
+
+    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+        super()._store(data, fitted)
+        rows = len(data.codes) if data.weight is None else int(np.count_nonzero(data.weight))
+        if self.n_active_ == 0:
+            warnings.warn(
+                f"RVC kept no {'feature' if self.kernel is None else 'kernel'}: the shares of the classes in the "
+                "training data are predicted for every row. No change of the model gained any evidence.",
+                stacklevel=5,
+            )
+        _warn_crowded(self, rows, 6)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return scores whose logistic function, or softmax, the probabilities are: moderated unless told otherwise."""
+        if not self.moderate:
+            return super().decision_function(X)
+        check_is_fitted(self)
+        eta = self._linear_predictor(X)
+        X = check_rows(self, X)
+        X = X.tocsr() if sparse.issparse(X) else X
+        for start in range(0, len(eta), _ROWS_AT_A_TIME):
+            rows = slice(start, start + _ROWS_AT_A_TIME)
+            eta[rows] = _moderated(eta[rows], self._deviations(X[rows]))
+        return eta[:, 0] if eta.shape[1] == 1 else eta
+
+    def _deviations(self, X: Any) -> Array:
+        """Return ``L^-1 d`` for every output (q, n, k), so that covariances of outputs are sums of products."""
+        h = np.column_stack([_used_columns(self, X), np.ones(X.shape[0])])
+        D = h[:, self._coordinates] - self._moved
+        parts = [(D * (self._outputs == r)) @ self._spread.T for r in range(self._likelihood.n_outputs)]
+        return np.array(parts)
+
+
+def _moderated(eta: Array, deviations: Array) -> Array:
+    """Return scores of the averaged probabilities (MacKay 1992), every difference of two outputs moderated."""
+    if eta.shape[1] == 1:
+        variance = np.einsum("nk,nk->n", deviations[0], deviations[0])
+        return eta / np.sqrt(1.0 + math.pi / 8.0 * variance)[:, None]
+    scores = np.empty_like(eta)
+    for k in range(eta.shape[1]):
+        apart = deviations[k] - deviations
+        variance = np.einsum("lnk,lnk->nl", apart, apart)
+        differences = (eta[:, k, None] - eta) / np.sqrt(1.0 + math.pi / 8.0 * variance)
+        scores[:, k] = -log_partition(-differences, pinned=False)[0]
+    return scores
