@@ -28,6 +28,7 @@ CONTRACT = {
     "RVR",
     "smlr_path",
     "alpha_max",
+    "coef_interval",
     "adjust_priors",
     "PriorShiftClassifier",
     "RejectOptionClassifier",

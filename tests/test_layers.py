@@ -20,7 +20,7 @@ LAYERS = [
     ["problem"],
     ["solvers"],
     ["searches"],
-    ["validation", "papers", "estimators"],
+    ["validation", "papers", "inference", "estimators"],
     ["datasets", "persistence", "plotting", "app"],
 ]
 BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another

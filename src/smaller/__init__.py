@@ -17,6 +17,7 @@ from smaller.estimators.relevance import RVC, RVR
 from smaller.estimators.sbmlr import SBMLR, select_by_evidence
 from smaller.estimators.smlr import RMLR, SMLR
 from smaller.estimators.stability import StabilitySelection
+from smaller.inference import coef_interval
 
 __all__ = [
     "IVM",
@@ -37,6 +38,7 @@ __all__ = [
     "StabilitySelection",
     "adjust_priors",
     "alpha_max",
+    "coef_interval",
     "load",
     "save",
     "select_by_evidence",

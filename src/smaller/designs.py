@@ -214,6 +214,8 @@ class Dense:
         n, d = self.shape
 
         def columns_of(rows: slice, columns: Array) -> Array:
+            if d == 0:
+                return np.ones((len(self.X[rows]), len(columns)))
             A = np.take(self.X[rows].T, columns, axis=0, mode="clip").T  # whole columns, as they are stored
             A = A.astype(np.float64, order="F", copy=False)
             A[:, columns == d] = 1.0

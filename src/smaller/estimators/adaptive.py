@@ -15,6 +15,7 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.callbacks import reported_progress, with_callbacks
+from smaller.estimators.intervals import ProbabilityRanges
 from smaller.likelihoods import Curvature, Gaussian, Likelihood, Probit
 from smaller.priors import Jeffreys, Laplace, Prior
 from smaller.problem import Problem
@@ -291,7 +292,7 @@ def _posterior_root(problem: Problem, w: Array, used: Array) -> Array:
     return linalg.cholesky(H, lower=True) if H.size else H
 
 
-class SparseProbit(KernelOrLinearClassifier):
+class SparseProbit(ProbabilityRanges, KernelOrLinearClassifier):
     """Sparse probit classifier with nothing to tune: few features or few kernels, probabilities ``Phi(f(x))``.
 
     Finds, by EM, a point where this sum is stationary::
@@ -315,6 +316,8 @@ class SparseProbit(KernelOrLinearClassifier):
         An intercept without a prior.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    posterior : bool, default=False
+        Keep what `probability_interval` needs: as many numbers as the square of the number of weights in use.
     init_eps, prune, tol, max_iter, random_state, verbose
         As in :class:`SparseRegressor`; exact Laplace fits violate no optimality condition by more than ``tol / 100``
         times the steepest slope of the model without features.
@@ -359,6 +362,7 @@ class SparseProbit(KernelOrLinearClassifier):
         n_centers: int | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        posterior: bool = False,
         init_eps: float = 1e-6,
         prune: float = 1e-5,
         tol: float = 1e-6,
@@ -376,6 +380,7 @@ class SparseProbit(KernelOrLinearClassifier):
         self.n_centers = n_centers
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.posterior = posterior
         self.init_eps = init_eps
         self.prune = prune
         self.tol = tol
@@ -386,9 +391,10 @@ class SparseProbit(KernelOrLinearClassifier):
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         K = len(data.classes)
         problem = _problem(self, data, basis, data.codes, Probit(1 if K == 2 else K))
-        return _fitted(
-            basis, centers, adapt(problem, kernel=centers is not None, rules=_rules(self), progress=progress)
-        )
+        adapted = adapt(problem, kernel=centers is not None, rules=_rules(self), progress=progress)
+        d = problem.n_columns
+        self._keep(basis, problem, (np.arange(d), np.ones(d)), adapted.solution, measured=False)
+        return _fitted(basis, centers, adapted)
 
     def _store(self, data: TrainingData, fitted: Fitted) -> None:
         super()._store(data, fitted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from smaller.designs import Design, blocks
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
+from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.regularization_path import as_path, check_alphas, largest_alpha
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR, Assembly
@@ -38,7 +40,7 @@ from smaller.validation import (
 __all__ = ["SMLRCV"]
 
 
-class SMLRCV(KernelOrLinearClassifier):
+class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
     """Sparse multinomial logistic regression with the strength chosen by cross-validation.
 
     One path on all rows and one per fold, all on the same grid; see :class:`SMLR` for the model. Scaling belongs in a
@@ -61,6 +63,8 @@ class SMLRCV(KernelOrLinearClassifier):
         Take the shrinkage out of the probabilities, as far as rows left out confirm it: ``coef_`` becomes ``a``
         times the penalised weights plus ``c`` times a refit of their support, a ridge whose strength is its own
         evidence. The folds are those of ``cv``, at the chosen ``alpha``.
+    posterior : bool, default=False
+        Keep what `probability_interval` needs: as many numbers as the square of the number of weights in use.
     n_jobs : int, default=None
         Folds fitted in parallel.
     l1_ratio : float or list of floats, default=1.0
@@ -107,6 +111,7 @@ class SMLRCV(KernelOrLinearClassifier):
         scoring: Any = "neg_log_loss",
         rule: str = "min",
         relax: bool = False,
+        posterior: bool = False,
         n_jobs: int | None = None,
         l1_ratio: Any = 1.0,
         kernel: Any = None,
@@ -132,6 +137,7 @@ class SMLRCV(KernelOrLinearClassifier):
         self.scoring = scoring
         self.rule = rule
         self.relax = relax
+        self.posterior = posterior
         self.n_jobs = n_jobs
         self.l1_ratio = l1_ratio
         self.kernel = kernel
@@ -223,10 +229,13 @@ class SMLRCV(KernelOrLinearClassifier):
             make_stepper(assemblies[best].problem, options["method"]).name,
             path.null_loss,
         )
-        fitted = Fitted(basis, centers, w, b, assemblies[best].problem.likelihood, solution)
+        assembly = assemblies[best]
+        fitted = Fitted(basis, centers, w, b, assembly.problem.likelihood, solution)
+        ended = Ended(basis, assembly, *assembly.from_user(w, b))
+        in_solvers_units = replace(solution, w=ended.w, b=ended.b)
+        self._keep(basis, assembly.problem, assembly.origin(), in_solvers_units, strength=self.alpha_)
         if not relax:
             return fitted
-        ended = Ended(basis, assemblies[best], *assemblies[best].from_user(w, b))
         repeat = partial(_repeat, models[best], self.alpha_, options)
         return relaxed(self, fitted, ended, data, repeat, self.cv, groups)
 

@@ -17,6 +17,7 @@ from smaller.bases import Basis
 from smaller.bases import Kernel as KernelBasis
 from smaller.designs import as_design
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.estimators.intervals import NoProbabilityRanges
 from smaller.kernels import resolve_gamma
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.priors import Laplace
@@ -29,7 +30,7 @@ from smaller.validation import TrainingData, check_choice, check_flag, check_int
 __all__ = ["JCFO"]
 
 
-class JCFO(KernelOrLinearClassifier):
+class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
     """Kernel classifier that chooses its kernels and its features together.
 
     ``alpha`` and ``alpha_scales`` multiply their penalties against the **sum** of log-losses::

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
+from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import Assembly, assemble
 from smaller.papers import find_greedily
@@ -25,7 +26,7 @@ from smaller.validation import TrainingData, check_choice, check_factors, check_
 __all__ = ["SBMLR", "select_by_evidence"]
 
 
-class SBMLR(KernelOrLinearClassifier):
+class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     """Sparse multinomial logistic regression that finds its own strength: no parameter is tuned.
 
     The strength ``alpha`` of the Laplace prior is integrated out analytically. What remains is :class:`SMLR` at the
@@ -48,6 +49,8 @@ class SBMLR(KernelOrLinearClassifier):
         Take the shrinkage out of the probabilities, as far as rows left out confirm it: ``coef_`` becomes ``a``
         times the penalised weights plus ``c`` times a refit of their support, a ridge whose strength is its own
         evidence. Costs about as much as ``cv`` more fits.
+    posterior : bool, default=False
+        Keep what `probability_interval` needs: as many numbers as the square of the number of weights in use.
     cv : int, splitter or iterable, default=5
         Folds of ``relax``; each repeats the whole fit. An integer means stratified folds.
     count : {"canonical", "as_found"}, default="canonical"
@@ -115,6 +118,7 @@ class SBMLR(KernelOrLinearClassifier):
         mode: str = "path",
         fallback: str = "max_f",
         relax: bool = False,
+        posterior: bool = False,
         cv: Any = 5,
         count: str = "canonical",
         kernel: Any = None,
@@ -136,6 +140,7 @@ class SBMLR(KernelOrLinearClassifier):
         self.mode = mode
         self.fallback = fallback
         self.relax = relax
+        self.posterior = posterior
         self.cv = cv
         self.count = count
         self.kernel = kernel
@@ -159,6 +164,7 @@ class SBMLR(KernelOrLinearClassifier):
         forget_relaxed(self)
         assembly, found = self._find(data, basis, centers, progress)
         self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, found.n_active, found.log_evidence
+        self._keep(basis, assembly.problem, assembly.origin(), found.solution, strength=found.alpha)
         w, b = assembly.to_user(found.solution.w, found.solution.b)
         fitted = Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(found.solution, w=w, b=b))
         if not relax:

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
+from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.solver_choice import check_solver
 from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
-from smaller.problem import Problem
+from smaller.problem import Problem, Solution
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.validation import (
@@ -59,6 +60,14 @@ class Assembly:
         if self._penalized_intercept:
             w, b = w[:-1], w[-1]
         return (w if self._features is None else self._features.to_user(w)), b
+
+    def origin(self) -> tuple[Array, Array]:
+        """Return for every column of the problem the user's column behind it, -1 for ones, and its exact scale."""
+        features = self._features
+        names = np.arange(self.n_features) if features is None else np.flatnonzero(features.kept)
+        scales = np.ones(len(names)) if features is None else features.scales[names]
+        ones = [0] * self._penalized_intercept
+        return np.append(names, np.array(ones, dtype=np.int64) - 1), np.append(scales, np.array(ones) + 1.0)
 
     def from_user(self, w: Array, b: Array) -> tuple[Array, Array]:
         if self._features is not None:
@@ -184,8 +193,12 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
         assembly = self._assemble(data, basis, centers, alpha)
         start = self._warm(data, basis, assembly) if check_flag("warm_start", self.warm_start) else None
         solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)
+        self._ended(basis, assembly, solution)
         w, b = assembly.to_user(solution.w, solution.b)
         return Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(solution, w=w, b=b))
+
+    def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:
+        """Keep what only the solver's units tell."""
 
     def _warm(self, data: TrainingData, basis: Basis, assembly: Assembly) -> Any:
         """Return the earlier weights as a start, where they still apply (footnote 7: common centres keep theirs)."""
@@ -231,7 +244,7 @@ def _carry_over(old_centers: Any, old_weights: Array, centers: Any) -> Array:
     return w
 
 
-class SMLR(_MultinomialClassifier):
+class SMLR(ProbabilityRanges, _MultinomialClassifier):
     """Sparse multinomial logistic regression: few features or few kernels, exact and certified.
 
     ``alpha`` multiplies the penalty against the **sum** of log-losses (not the mean, as in Lasso)::
@@ -275,6 +288,8 @@ class SMLR(_MultinomialClassifier):
         Limit on outer iterations.
     warm_start : bool, default=False
         Start from the previous solution; with a kernel, centres that are still there keep their weights.
+    posterior : bool, default=False
+        Keep what `probability_interval` needs: as many numbers as the square of the number of weights in use.
     random_state : int, RandomState or None, default=None
         For the choice of ``n_centers``.
     verbose : int, default=0
@@ -340,6 +355,7 @@ class SMLR(_MultinomialClassifier):
         tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
+        posterior: bool = False,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -360,11 +376,15 @@ class SMLR(_MultinomialClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.posterior = posterior
         self.random_state = random_state
         self.verbose = verbose
 
     def _l1_ratio(self) -> float:
         return check_number("l1_ratio", self.l1_ratio, least=0.0, most=1.0)
+
+    def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:
+        self._keep(basis, assembly.problem, assembly.origin(), solution)
 
 
 class RMLR(_MultinomialClassifier):

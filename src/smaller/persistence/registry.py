@@ -37,6 +37,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.problem": ("Solution", "Status"),
     "smaller.papers": ("Block", "Componentwise"),
     "smaller.likelihoods": ("Multinomial", "Probit", "Gaussian"),
+    "smaller.inference.posterior": ("Chosen", "Posterior"),
+    "smaller.inference.process": ("ProcessPosterior",),
     "smaller.bases": ("Linear", "Kernel", "Whitened"),
     "smaller.kernels": ("RBF", "Polynomial", "Linear", "Precomputed"),
     "smaller.columns": ("Column", "TableEncoder"),
@@ -53,10 +55,18 @@ _MOVED = {
     "smaller.study.answer": "smaller.app.study.answer",
 }
 # Arguments that came after the first files: a file without one means its default, which changes nothing.
-ADDED = {"SBMLR": ("count", "cv", "relax"), "SMLRCV": ("relax",)}
+ADDED = {
+    "IVM": ("posterior",),
+    "KLR": ("posterior",),
+    "SBMLR": ("count", "cv", "posterior", "relax"),
+    "SMLR": ("posterior",),
+    "SMLRCV": ("posterior", "relax"),
+    "SparseProbit": ("posterior",),
+}
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 MAY_BE_UNKNOWN = {
-    "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "refit_strength_", "relevance_",
+    "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "reach", "refit_strength_",
+    "relevance_",
     "scores_", "validation_error", "validation_errors_", "validation_losses_", "violation",
 }  # fmt: skip
 SCALARS = {name: getattr(np, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")}
