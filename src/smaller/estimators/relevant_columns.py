@@ -1,0 +1,112 @@
+"""What RVC and RVR share: candidate columns in, weights and strengths in the user's units out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from smaller.arrays import Array
+from smaller.bases import Basis
+from smaller.problem import Solution
+from smaller.searches.marginal import Columns, Fit, Marginal, standardise
+from smaller.searches.relevance import Relevance, find_relevant
+from smaller.solvers.driver import Progress
+from smaller.validation import check_flag, check_integer, check_number
+
+__all__ = [
+    "candidates",
+    "double",
+    "find",
+    "inverse_root",
+    "solution_of",
+    "strengths",
+    "used_columns",
+    "warn_crowded",
+]
+
+_LARGEST_BYTES = 2 << 30  # of all candidate columns
+_CROWDED = 0.25  # share of the rows that are columns at the end: the kernel is too narrow
+_MANY = 10  # columns, below which no kernel is called too narrow
+
+
+def candidates(model: Any, data: Any, basis: Basis) -> tuple[Columns, Array, Array | None]:
+    """Return the columns to choose from, on rows of positive weight, which rows these are, and their weights."""
+    rows = np.arange(data.X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
+    X = data.X.tocsr() if sparse.issparse(data.X) else data.X
+    design: Any = basis.expand(X[rows])
+    n, d = design.shape
+    if 8 * n * d > _LARGEST_BYTES:
+        raise ValueError(
+            f"{type(model).__name__} holds every candidate column, {8 * n * d / 2**20:.0f} MiB for {n} rows and {d} "
+            f"columns: {'select features first' if model.kernel is None else 'set n_centers to some 2000'}."
+        )
+    matrix = design.matrix
+    matrix = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+    weight = None if data.weight is None else data.weight[rows]
+    return standardise(matrix, weight, center=check_flag("fit_intercept", model.fit_intercept)), rows, weight
+
+
+def double(data: Any) -> Any:
+    """Return the data in double precision: a factorisation needs it."""
+    X = data.X.astype(np.float64) if sparse.issparse(data.X) else np.asarray(data.X, dtype=np.float64)
+    return replace(data, X=X)
+
+
+def find(model: Any, marginal: Marginal, progress: Progress | None) -> Relevance:
+    """Run the search with the estimator's settings."""
+    return find_relevant(
+        marginal,
+        tol=check_number("tol", model.tol, least=0.0, open_left=True),
+        max_iter=check_integer("max_iter", model.max_iter, least=1),
+        progress=progress,
+    )
+
+
+def solution_of(found: Relevance, columns: Columns, shape: tuple[int, int], evidence: float, unit: float) -> Solution:
+    """Return the end of a search with weights in the user's units; ``unit`` is that of the responses."""
+    fit, q = found.fit, shape[1]
+    w = np.zeros(shape)
+    j = fit.pairs // q
+    w[columns.index[j], fit.pairs % q] = unit * fit.w / columns.scale[j]
+    shift = np.zeros(q)
+    np.add.at(shift, fit.pairs % q, unit * fit.w * columns.mean[j] / columns.scale[j])
+    offset = evidence - fit.log_evidence
+    history = tuple(-(value + offset) for value in found.history)
+    return Solution(
+        w, unit * fit.b - shift, -evidence, found.gain, None, found.n_iter, found.status, "evidence", 1.0, history
+    )
+
+
+def strengths(fit: Fit, columns: Columns, used: Array, q: int, unit: float) -> Array:
+    """Return the strengths (q, k) of the weights in the user's units, infinite where a column has none."""
+    j = fit.pairs // q
+    strengths = np.full((q, len(used)), np.inf)
+    strengths[fit.pairs % q, np.searchsorted(used, columns.index[j])] = fit.a * (columns.scale[j] / unit) ** 2
+    return strengths
+
+
+def warn_crowded(model: Any, n_rows: int, level: int) -> None:
+    """Say so when too many rows are centres."""
+    count = len(model.support_) if model.kernel is not None else 0
+    if count > max(_CROWDED * n_rows, _MANY):
+        warnings.warn(
+            f"{type(model).__name__} keeps {count} of {n_rows} rows as centres: the kernel is too narrow, and what it "
+            "predicts between the rows is little more than a guess. Choose a smaller gamma.",
+            stacklevel=level,
+        )
+
+
+def inverse_root(root: Array) -> Array:
+    """Return ``L^-1``; nothing of nothing."""
+    return linalg.solve_triangular(root, np.eye(len(root)), lower=True) if len(root) else root
+
+
+def used_columns(model: Any, X: Any) -> Array:
+    """Return the columns in use (n, k) of new rows."""
+    basis = model._basis_.take(model.active_features_) if hasattr(model, "coef_") else model._basis_
+    matrix = basis.expand(X).matrix
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
