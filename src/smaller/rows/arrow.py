@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from smaller import threads
 from smaller.arrays import Array
-from smaller.rows.reading import Part, Raw, Targets, cut, rebatched, smallest_type, starts
+from smaller.rows.reading import Part, Raw, Targets, cut, rebatched, section, smallest_type, starts
 
 __all__ = ["CsvReader", "ParquetReader", "open_csv", "open_parquet"]
 
@@ -56,6 +56,9 @@ class _Tables(ABC):
     def _first(self) -> list[int]:
         """The number of each part's first row among the rows of all files."""
         return starts(self.parts)
+
+    def section(self, start: int, stop: int) -> Self:
+        return section(self, start, stop)  # type: ignore[no-any-return]
 
     @abstractmethod
     def _runs(self, start: int, stop: int, columns: list[str]) -> Iterator[list[Any]]:
@@ -210,6 +213,9 @@ class CsvReader(_Tables):
     spans: tuple[tuple[int, int], ...]
     header: tuple[str, ...]
     labels: Any  # Arrow's type of the target
+
+    def section(self, start: int, stop: int) -> Self:
+        return section(self, start, stop, spans=self.spans[start:stop])  # type: ignore[no-any-return]
 
     def _runs(self, start: int, stop: int, columns: list[str]) -> Iterator[list[Any]]:
         arrow = _pyarrow()

@@ -19,7 +19,7 @@ from smaller.rows.gathered import Gathered, Question, combine, refuse_broken
 from smaller.rows.numpy_files import open_arrays
 from smaller.rows.reading import Reader, Source, Targets, ahead
 
-__all__ = ["FileRows", "Files", "from_files"]
+__all__ = ["FileRows", "Files", "distinct", "from_files"]
 
 _MOST_CLASSES = 1000
 
@@ -52,17 +52,12 @@ class Files:
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and features."""
-        return self.counts_total, self.reader.n_columns
+        return sum(self.counts), self.reader.n_columns
 
     @property
     def counts(self) -> tuple[int, ...]:
         """Rows of each block."""
         return tuple(part.stop - part.start for part in self.reader.parts)
-
-    @property
-    def counts_total(self) -> int:
-        """Number of rows."""
-        return sum(self.counts)
 
     @property
     def features(self) -> Array | None:

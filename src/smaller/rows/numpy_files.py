@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from smaller.arrays import Array
-from smaller.rows.reading import Part, Raw, Targets, cut, smallest_type, starts
+from smaller.rows.reading import Part, Raw, Targets, cut, section, smallest_type, starts
 
 __all__ = ["ArrayReader", "open_arrays"]
 
@@ -120,6 +120,9 @@ class ArrayReader:
     @cached_property
     def _first(self) -> list[int]:
         return starts(self.parts)
+
+    def section(self, start: int, stop: int) -> ArrayReader:
+        return section(self, start, stop)  # type: ignore[no-any-return]
 
     def stream(self, start: int, stop: int) -> Iterator[Raw]:
         number = start

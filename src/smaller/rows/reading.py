@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -75,6 +75,9 @@ class Reader(Protocol):
     def stream(self, start: int, stop: int) -> Iterator[Raw]:
         """Yield the blocks ``start`` to ``stop`` in order; each may be dropped before the next is read."""
 
+    def section(self, start: int, stop: int) -> Reader:
+        """Return the reader of some of the blocks, which travels with no more than it needs."""
+
     def label_blocks(self) -> Iterator[Array]:
         """Yield the labels of some rows after the other, without the features where the format allows it."""
 
@@ -84,6 +87,10 @@ class Targets:
     """Labels or weights that stand beside the files: one for every row."""
 
     values: Array
+
+    def section(self, start: int, stop: int) -> Targets:
+        """Return those of a run of rows, which are then counted from its first."""
+        return Targets(self.values[start:stop])
 
     def of(self, start: int, stop: int) -> Array:
         """Return those of some rows."""
@@ -108,6 +115,17 @@ def cut(counts: Sequence[int], height: int) -> tuple[Part, ...]:
 def starts(parts: Sequence[Part]) -> list[int]:
     """Return the number of each part's first row among the rows of all files, and how many rows there are."""
     return [0, *accumulate(part.stop - part.start for part in parts)]
+
+
+def section(reader: Any, start: int, stop: int, **changes: Any) -> Any:
+    """Return a reader with the parts ``start`` to ``stop``, and what stands beside the files cut alike."""
+    first = starts(reader.parts)
+    cut_alike = {
+        name: value.section(first[start], first[min(stop, len(reader.parts))])
+        for name in ("target", "weight")
+        if isinstance(value := getattr(reader, name), Targets)
+    }
+    return replace(reader, parts=reader.parts[start:stop], **cut_alike, **changes)
 
 
 def rebatched(
@@ -172,6 +190,18 @@ class Source:
     reader: Reader
     classes: Array
     likelihood: Likelihood
+    first: int = 0  # the number of the first row
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of each block."""
+        return tuple(part.stop - part.start for part in self.reader.parts)
+
+    def section(self, start: int, stop: int) -> Source:
+        """Return some of the blocks; their rows keep their numbers."""
+        return replace(
+            self, reader=self.reader.section(start, stop), first=self.first + starts(self.reader.parts)[start]
+        )
 
     def empty(self) -> HostRows:
         """Return no rows, with everything that all blocks share."""
@@ -192,7 +222,7 @@ class Source:
                 y,
                 _checked(raw.weight),
                 self.likelihood,
-                first=first[number],
+                first=self.first + first[number],
                 labels=self.classes,
                 features=self.reader.features,
             )

@@ -17,7 +17,7 @@ R = TypeVar("R", bound=Rows)
 
 # Top module of an array's type -> the module that makes rows of it: `rows_of(X, y, weight, likelihood) -> Rows`.
 # It is imported when such an array arrives.
-_MAKERS: dict[str, str] = {}
+_MAKERS: dict[str, str] = dict.fromkeys(("dask", "dask_expr"), "smaller.distributed")
 _COLLECTIONS = {"dask", "dask_expr"}  # lazy collections: to call np.asarray on them would fetch everything
 
 
