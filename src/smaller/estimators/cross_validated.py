@@ -16,6 +16,7 @@ from smaller.bases import Basis
 from smaller.designs import Design, blocks
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.feature_cap import affordable, check_max_features
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.regularization_path import as_path, check_alphas, largest_alpha
@@ -59,6 +60,9 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         What is maximised on the held-out rows.
     rule : {"min", "1se"}, default="min"
         The best mean score, or the *largest* alpha within one standard error of it (a sparser model).
+    max_features : int, default=None
+        Choose among the strengths that keep at most so many features (with a kernel: centres) on all rows; ``scores_``
+        still holds all strengths, so what the cap costs can be read there.
     relax : bool, default=False
         Take the shrinkage out of the probabilities, as far as rows left out confirm it: ``coef_`` becomes ``a``
         times the penalised weights plus ``c`` times a refit of their support, a ridge whose strength is its own
@@ -110,6 +114,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         cv: Any = 5,
         scoring: Any = "neg_log_loss",
         rule: str = "min",
+        max_features: int | None = None,
         relax: bool = False,
         posterior: bool = False,
         n_jobs: int | None = None,
@@ -136,6 +141,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         self.cv = cv
         self.scoring = scoring
         self.rule = rule
+        self.max_features = max_features
         self.relax = relax
         self.posterior = posterior
         self.n_jobs = n_jobs
@@ -185,6 +191,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         sample_weight: Any = None,
     ) -> Fitted:
         check_choice("rule", self.rule, ("min", "1se"))
+        most = check_max_features(self.max_features)
         relax = check_flag("relax", self.relax)
         forget_relaxed(self)
         ratios = [self.l1_ratio] if np.ndim(self.l1_ratio) == 0 else list(self.l1_ratio)
@@ -197,18 +204,23 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
             check_alphas(self.alphas, self.eps, 0.0 if given else largest_alpha(a.problem), (data.X.shape[0], d))
             for a in assemblies
         ]
+        options = self._options()
+        walks: dict[int, list[PathPoint]] = {}
+        allowed = None
+        if most is not None:  # before the folds: what no strength allows is said at once
+            walks = {i: trace_path(a.problem, grids[i], **options) for i, a in enumerate(assemblies)}
+            allowed = affordable(list(walks.values()), assemblies, most)
         scoring_weight = check_weight(sample_weight, data.X.shape[0])
         folds = folds_of(self.cv, data, groups)
-        options = self._options()
         tasks = [(i, train, test) for train, test in folds for i in range(len(ratios))]
         scores = Parallel(n_jobs=self.n_jobs)(
             delayed(carried(_score_fold))(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
             for i, train, test in tasks
         )
         table = np.array(scores).reshape(len(folds), len(ratios), -1)
-        best, chosen = _choose(table, self.rule)
+        best, chosen = _choose(table, self.rule, allowed)
         _warn_at_edge(chosen, grids[best])
-        points = trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
+        points = walks.get(best) or trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
         path = as_path(assemblies[best], points, data.classes)
         self.l1_ratio_, self.alpha_ = ratios[best], float(grids[best][chosen])
         single = np.ndim(self.l1_ratio) == 0
@@ -261,12 +273,15 @@ def _repeat(model: SMLR, alpha: float, options: dict[str, Any], data: TrainingDa
     return Ended(basis, assembly, solution.w, solution.b)
 
 
-def _choose(scores: Array, rule: str) -> tuple[int, int]:
+def _choose(scores: Array, rule: str, allowed: Array | None = None) -> tuple[int, int]:
     """Return the indices of the best mix and of the chosen strength; ties go to the larger alpha.
 
-    ``scores`` is (n_folds, n_l1_ratios, n_alphas), alphas decreasing, larger is better.
+    ``scores`` is (n_folds, n_l1_ratios, n_alphas), alphas decreasing, larger is better. Only what is ``allowed``
+    (n_l1_ratios, n_alphas) takes part.
     """
     mean = scores.mean(axis=0)
+    if allowed is not None:
+        mean = np.where(allowed, mean, np.nan)
     if np.isnan(mean).all():
         raise ValueError("scoring returned NaN for every alpha.")
     best, chosen = np.unravel_index(int(np.nanargmax(mean)), mean.shape)

@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from smaller.arrays import Array
+from smaller.estimators.feature_cap import beyond, check_max_features
 from smaller.estimators.smlr import SMLR, Assembly
 from smaller.estimators.solver_choice import check_solver
 from smaller.problem import Problem, Status
@@ -118,10 +119,24 @@ def path_of(
     method: Method,
     tol: float,
     max_iter: int,
+    most: int | None = None,
     progress: Progress | None = None,
 ) -> RegularizationPath:
-    """Trace the path of an assembled problem (of unit strength) and bring it to the user's units."""
-    points = trace_path(assembly.problem, alphas, method=method, tol=tol, max_iter=max_iter, progress=progress)
+    """Trace the path of an assembled problem (of unit strength), up to ``most`` features, in the user's units."""
+    points = trace_path(
+        assembly.problem,
+        alphas,
+        method=method,
+        tol=tol,
+        max_iter=max_iter,
+        progress=progress,
+        until=beyond(assembly, most),
+    )
+    if not points:
+        raise ValueError(
+            f"max_features={most}, but the largest alpha, {alphas[0]:.4g}, keeps more features: give larger alphas, or "
+            "fewer features without a penalty."
+        )
     return as_path(assembly, points, classes)
 
 
@@ -165,6 +180,7 @@ def smlr_path(
     *,
     alphas: Any = 100,
     eps: float | None = None,
+    max_features: int | None = None,
     sample_weight: Any = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -181,6 +197,8 @@ def smlr_path(
         Number of log-spaced strengths below the one that zeroes every weight, or the strengths themselves.
     eps : float, default=None
         Smallest strength of the grid as a fraction of the largest: 1e-2 if there are more columns than rows, else 1e-3.
+    max_features : int, default=None
+        End the path before the first strength that keeps more features (with a kernel: centres) than this.
     sample_weight : array-like of shape (n_samples,), default=None
         Observation weights.
     tol, max_iter, solver
@@ -210,7 +228,8 @@ def smlr_path(
     method = check_solver(solver)
     largest = largest_alpha(assembly.problem) if isinstance(alphas, Integral) else 0.0
     grid = check_alphas(alphas, eps, largest, (data.X.shape[0], d))
-    path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter)
+    most = check_max_features(max_features)
+    path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
     if not path.converged:
         worst = next(status for status in path.statuses if status is not Status.CONVERGED)
         warnings.warn(f"smlr_path did not converge at every alpha: {worst.value}", ConvergenceWarning, stacklevel=2)

@@ -7,6 +7,7 @@ Every strength ends with its own certificate over all coordinates. Between two s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,8 +68,12 @@ def trace_path(
     tol: float = 1e-6,
     max_iter: int = 1000,
     progress: Progress | None = None,
+    until: Callable[[PathPoint], bool] = lambda point: False,
 ) -> list[PathPoint]:
-    """Solve ``problem`` with its prior multiplied by each of the decreasing ``alphas``."""
+    """Solve ``problem`` with its prior multiplied by each of the decreasing ``alphas``.
+
+    The path ends before the first point of which ``until`` is true.
+    """
     null = problem.null()
     scale = max(null.loss, 1e-300)
     stepper = make_stepper(problem, method)
@@ -79,12 +84,16 @@ def trace_path(
         reach, ratio = _outlook([known.alpha for known in path[-2:]], alpha)
         if small is not None:
             found = small.solve(alpha, reach, ratio, aim=tol * scale, max_iter=max_iter, progress=progress)
-            if found is not None:
-                path.append(_keep_small(alpha, small, *found))
-                continue
-            walk = _Walk(problem, stepper, problem.at(small.w, small.b), scale)
-            small = None
-        path.append(walk.solve(alpha, reach, ratio, tol=tol, max_iter=max_iter, progress=progress))
+            if found is None:
+                walk = _Walk(problem, stepper, problem.at(small.w, small.b), scale)
+                small = None
+            else:
+                point = _keep_small(alpha, small, *found)
+        if small is None:
+            point = walk.solve(alpha, reach, ratio, tol=tol, max_iter=max_iter, progress=progress)
+        if until(point):
+            break
+        path.append(point)
     return path
 
 
