@@ -33,7 +33,7 @@ class Status(enum.Enum):
     STATIONARY = "A stationary point was reached; the problem is not convex, so it need not be the global optimum."
     MAX_ITER = "The iteration limit was reached before the tolerance: raise max_iter or tol."
     STOPPED = "A callback asked to stop before the tolerance was met."
-    STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale the features."
+    STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale unscaled features."
     SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
     KINK = "The number of weights jumps where alpha * sum|w| would equal it; the sparser side of the jump is returned."
     NO_FIXED_POINT = (

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import scale
 
+from smaller.datasets import make_rings, make_xor
 from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.kernels import RBF
@@ -156,6 +157,56 @@ def test_univariate_preselection_sees_a_spread_that_differs() -> None:
     assert len(csr.preselected_) == 10
 
 
+def test_preselection_of_pairs_sees_exclusive_or() -> None:
+    X, y = make_xor(200, 60, random_state=5)
+    model = JCFO(alpha_scales=3.0, preselect="pairs", n_preselect=8).fit(X, y)
+    assert len(model.preselected_) == 8
+    assert_array_equal(model.active_features_, [0, 1])
+    assert_array_equal(clone(model).fit(sparse.csr_array(X), y).preselected_, model.preselected_)
+
+
+@pytest.mark.parametrize(("make", "alpha_scales"), [(make_rings, 10.0), (make_xor, 3.0)])
+def test_the_screened_start_is_as_good_as_the_best_of_many(make: Any, alpha_scales: float) -> None:
+    """At 100 features and 100 rows; F of equal and of random starts beside it."""
+    X, y = make(100, 100, random_state=11)
+    model = JCFO(alpha_scales=alpha_scales).fit(X, y)
+    assert {0, 1} <= set(model.active_features_.tolist())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "JCFO keeps")
+        best = JCFO(alpha_scales=alpha_scales, starts="equal", n_init=4, random_state=0).fit(X, y)
+    assert model.solution_.objective <= 1.02 * best.solution_.objective
+    phases = model.solution_.phases
+    assert sum(map(len, phases.values())) == model.solution_.n_iter
+
+
+def test_the_start_that_is_lower_after_a_few_rounds_goes_on() -> None:
+    X, y = make_xor(100, 30, random_state=3)
+    screened, equal = (JCFO(alpha_scales=3.0, starts=how).fit(X, y).solution_ for how in ("screened", "equal"))
+    assert screened.phases["warm-up"][5] <= equal.phases["warm-up"][min(5, len(equal.phases["warm-up"]) - 1)]
+    few = [JCFO(starts=how).fit(X[:, :10], y).solution_.objective for how in ("screened", "equal")]
+    assert few[0] == few[1]  # ten features or fewer have one start
+
+
+def test_many_scales_are_warned_about_where_features_are_many() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 60)), np.arange(80) % 2
+    with pytest.warns(UserWarning, match=r"JCFO keeps \d\d of 60 scales.*preselect='pairs'") as caught:
+        model = JCFO(alpha=0.1, alpha_scales=0.1).fit(X, y)
+    assert len(model.active_features_) > 15
+    assert not any("standardise" in str(warning.message) for warning in caught)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        JCFO(alpha=0.1, alpha_scales=0.1).fit(X[:, :20], y)  # twenty features are not many
+
+
+def test_advice_to_standardise_goes_to_those_who_have_not() -> None:
+    X, y = ring()
+    for factor, advised in ((1.0, False), (100.0, True)):
+        with pytest.warns(UserWarning, match="kept no kernel") as caught:
+            JCFO(alpha=1e3).fit(factor * X, y)
+        assert any("standardise" in str(warning.message) for warning in caught) is advised
+
+
 def test_preselection_never_leaves_nothing() -> None:
     X = np.random.default_rng(0).normal(size=(40, 5))
     y = np.arange(40) % 2
@@ -287,6 +338,8 @@ def test_verbose_logs_every_step(caplog: Any) -> None:
         ({"preselect": "linear", "preselect_alpha": 0.0}, "preselect_alpha must be"),
         ({"preselect": "univariate", "n_preselect": 0}, "n_preselect must be"),
         ({"likelihood": "poisson"}, "likelihood must be"),
+        ({"preselect": "pairs", "n_preselect": 0}, "n_preselect must be"),
+        ({"starts": "random"}, "starts must be"),
         ({"n_init": 0}, "n_init must be"),
         ({"em_iter": -1}, "em_iter must be"),
         ({"tol": 0.0}, "tol must be"),

@@ -15,6 +15,7 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.callbacks import reported_progress, with_callbacks
+from smaller.estimators.far_rows import warn_far_rows
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.likelihoods import Curvature, Gaussian, Likelihood, Probit
 from smaller.priors import Jeffreys, Laplace, Prior
@@ -399,6 +400,7 @@ class SparseProbit(ProbabilityRanges, KernelOrLinearClassifier):
     def _store(self, data: TrainingData, fitted: Fitted) -> None:
         super()._store(data, fitted)
         self.n_active_ = int(np.count_nonzero(fitted.w.any(axis=1)))
+        warn_far_rows(self, data, 6)
         empty = ~fitted.w.any(axis=0)
         if empty.any():
             which = "" if len(empty) == 1 else f" for the class(es) {data.classes[empty].tolist()}"

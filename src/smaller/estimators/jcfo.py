@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.bases import Kernel as KernelBasis
-from smaller.designs import as_design
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.estimators.centers import balanced_centers, double_rows
 from smaller.estimators.intervals import NoProbabilityRanges
+from smaller.estimators.screens import SCREENS, by_linear_model, by_pairs, by_separation, scores_of_pairs
 from smaller.kernels import resolve_gamma
 from smaller.likelihoods import Likelihood, Multinomial, Probit
-from smaller.priors import Laplace
-from smaller.problem import Problem
 from smaller.searches.scales import ScaledProblem, ScaledSolution, search_scales
-from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
 
 __all__ = ["JCFO"]
+
+_FEW = 10  # features of the screened start; with no more than these there is none
+# Measured on rings and exclusive-or with 200 rows: good ends keep at most 7 scales. The share of the rows is a guess.
+_MANY, _CROWDED, _CROWDED_SHARE = 20, 15, 0.05
 
 
 class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
@@ -60,15 +62,16 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         grow with rows times centres, so a few hundred are the choice beyond some two thousand rows.
     centers : {"random", "kmeans"}, default="random"
         How they are chosen: at random, or the rows nearest to k-means centres of each class.
-    preselect : {"linear", "univariate"} or None, default=None
+    preselect : {"linear", "univariate", "pairs"} or None, default=None
         First reduce many features to few, inside `fit` and so inside every fold: to those with a weight in an L1
         model on the features themselves (the paper's way for gene expressions; blind to features that act through
-        curvature or interactions alone), or to those whose mean or spread differs most between the classes (blind to
-        interactions such as XOR).
+        curvature or interactions alone), to those whose mean or spread differs most between the classes (blind to
+        interactions such as XOR), or to those that differ most alone or as products of two (blind to interactions of
+        three).
     preselect_alpha : float, default=0.5
         Strength of the linear model, at most half of the one that leaves nothing.
     n_preselect : int, default=50
-        Number of features that the univariate screen keeps.
+        Number of features that the screens "univariate" and "pairs" keep.
     likelihood : {"auto", "probit", "multinomial"}, default="auto"
         "auto": probit for two classes, multinomial for more. "probit" with more classes is one-versus-rest with one
         set of scales.
@@ -78,8 +81,12 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         Penalise the intercept like a weight, as the paper does.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    starts : {"screened", "equal"}, default="screened"
+        "equal": all scales start at ``gamma``. "screened": a second start, on the ten features that differ most between
+        the classes alone or as products of two, runs beside it for a few rounds of EM, and the one with the lower
+        objective goes on. There is no second start with ten features or fewer, a linear kernel, or ``em_iter=0``.
     n_init : int, default=1
-        Starts: the first with all scales equal, others with random scales; the lowest objective wins.
+        How many fits, the first from ``starts``, others from random scales; the lowest objective wins.
     em_iter : int, default=30
         Most EM iterations before the direct descent. 0 leaves EM out, which is enough, and faster, for a linear kernel.
     tol : float, default=1e-6
@@ -158,6 +165,7 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: Any = None,
+        starts: str = "screened",
         n_init: int = 1,
         em_iter: int = 30,
         tol: float = 1e-6,
@@ -181,6 +189,7 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
+        self.starts = starts
         self.n_init = n_init
         self.em_iter = em_iter
         self.tol = tol
@@ -199,13 +208,13 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         if count >= len(rows):
             return basis, rows
         rng = check_random_state(self.random_state)
-        chosen = _balanced_centers(_rows(data.X)[rows], data.codes[rows], count, how, rng)
+        chosen = balanced_centers(double_rows(data.X)[rows], data.codes[rows], count, how, rng)
         return basis.take(chosen), rows[chosen]
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         assert isinstance(basis, KernelBasis)
         likelihood = self._chosen_likelihood(len(data.classes))
-        X = _rows(data.X)
+        X = double_rows(data.X)
         kept = self._preselected(data, likelihood)
         narrow = KernelBasis(basis.kernel, X[centers][:, kept])
         scaled = ScaledProblem(
@@ -221,6 +230,7 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         solution = search_scales(
             scaled,
             self._starts(X[:, kept], data.weight),
+            rivals=self._rivals(replace(data, X=X[:, kept])),
             warm=self._warm(scaled, kept) if check_flag("warm_start", self.warm_start) else None,
             em_iter=check_integer("em_iter", self.em_iter),
             tol=check_number("tol", self.tol, least=0.0, open_left=True),
@@ -249,6 +259,21 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         for _ in range(check_integer("n_init", self.n_init, least=1) - 1):
             yield gamma * rng.exponential(size=X.shape[1])
 
+    def _rivals(self, data: TrainingData) -> list[Array]:
+        """Return what is judged against the first start: all scales on the features that seem to act."""
+        p = data.X.shape[1]
+        if check_choice("starts", self.starts, ("screened", "equal")) == "equal" or p <= _FEW or not self._curved:
+            return []
+        start = np.zeros(p)
+        best = np.argsort(-scores_of_pairs(data), kind="stable")[:_FEW]
+        start[best] = resolve_gamma(self.gamma, data.X, data.weight) * p / _FEW  # the same sum as that of all
+        return [start]
+
+    @property
+    def _curved(self) -> bool:
+        """Whether features may act together."""
+        return bool(self.kernel == "rbf" or (self.kernel == "poly" and self.degree > 1))
+
     def _warm(self, scaled: ScaledProblem, kept: Array) -> ScaledSolution | None:
         """Return the last fit's solution if it has the shape of this problem."""
         last = getattr(self, "solution_", None)
@@ -258,32 +283,38 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         return last if np.array_equal(kept, self.preselected_) else None
 
     def _preselected(self, data: TrainingData, likelihood: Likelihood) -> Array:
-        if self.preselect is None:
+        how = "none" if self.preselect is None else check_choice("preselect", self.preselect, SCREENS)
+        if how == "none":
             return np.arange(data.X.shape[1])
-        how = check_choice("preselect", self.preselect, ("linear", "univariate"))
-        if how == "univariate":
-            count = check_integer("n_preselect", self.n_preselect, least=1)
-            separation = _class_separation(data)
-            return np.sort(np.argsort(-separation, kind="stable")[:count])
-        strength = check_number("preselect_alpha", self.preselect_alpha, least=0.0, open_left=True)
-        problem = Problem(
-            as_design(data.X), likelihood.encode(data.codes), data.weight, likelihood, Laplace(1.0), fit_intercept=True
-        )
-        largest = problem.alpha_max()
-        solution = solve(problem.with_prior(Laplace(min(strength, 0.5 * largest) or 1.0)), tol=1e-4)
-        kept = np.flatnonzero(solution.w.any(axis=1))
-        return kept if len(kept) else np.arange(data.X.shape[1])
+        if how == "linear":
+            strength = check_number("preselect_alpha", self.preselect_alpha, least=0.0, open_left=True)
+            return by_linear_model(data, likelihood, strength)
+        count = check_integer("n_preselect", self.n_preselect, least=1)
+        return by_separation(data, count) if how == "univariate" else by_pairs(data, count)
 
     def _store(self, data: TrainingData, fitted: Fitted) -> None:
         super()._store(data, fitted)
         self.active_features_ = np.flatnonzero(self.scales_)
         if len(self.support_) == 0:
             alpha, alpha_scales = self._strengths()
+            standardise = "" if _standardised(data) else "standardise the features; "
             warnings.warn(
                 f"JCFO kept no kernel at alpha={alpha:g}, alpha_scales={alpha_scales:g}: it predicts the shares of the "
-                "classes for every row. Lower alpha, then alpha_scales; standardise the features; or try another "
-                "gamma, the start value of the scales.",
+                f"classes for every row. Lower alpha, then alpha_scales; {standardise}or try another gamma, the start "
+                "value of the scales.",
                 stacklevel=4,
+            )
+        elif self._curved:
+            self._warn_crowded(data)
+
+    def _warn_crowded(self, data: TrainingData) -> None:
+        rows = len(data.codes) if data.weight is None else int(np.count_nonzero(data.weight))
+        count, p = len(self.active_features_), len(self.preselected_)
+        if p > _MANY and count > max(_CROWDED, _CROWDED_SHARE * rows):
+            warnings.warn(
+                f"JCFO keeps {count} of {p} scales: a poor local optimum, or too weak a strength. Try "
+                "preselect='pairs', a larger alpha_scales, or JCFOCV.",
+                stacklevel=5,
             )
 
     def _strengths(self) -> tuple[float, float]:
@@ -293,44 +324,11 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         )
 
 
-def _rows(X: Any) -> Any:
-    """Return the data ready to be cut by rows and columns, in double precision: descent on F needs it."""
-    return sparse.csr_array(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-
-
-def _balanced_centers(X: Any, codes: Array, count: int, how: str, rng: Any) -> Array:
-    """Return ``count`` row indices, equally many of every class as far as its rows go."""
-    sizes = np.bincount(codes)
-    chosen, left = [], count
-    for i, k in enumerate(np.argsort(sizes, kind="stable")):  # what small classes cannot use goes to the larger
-        rows = np.flatnonzero(codes == k)
-        share = min(len(rows), left // (len(sizes) - i))
-        left -= share
-        if share == 0:
-            continue
-        if how == "kmeans" and share < len(rows):
-            means = KMeans(share, n_init=1, random_state=rng.randint(2**31 - 1)).fit(X[rows])
-            chosen.append(rows[np.unique(means.transform(X[rows]).argmin(axis=0))])
-        else:
-            chosen.append(rng.choice(rows, share, replace=False))
-    return np.sort(np.concatenate(chosen))
-
-
-def _class_separation(data: TrainingData) -> Array:
-    """Return for every feature the share of its variance between the classes; of its squares' variance if larger."""
-    X, weight = _rows(data.X), np.ones(len(data.codes)) if data.weight is None else data.weight
-    members = (data.codes[:, None] == np.arange(len(data.classes))) * weight[:, None]
-    totals = members.sum(axis=0)
-
-    def share(Z: Any) -> Array:
-        means = (Z.T @ members) / totals  # (p, K)
-        mean = (means @ totals) / totals.sum()
-        between = (means - mean[:, None]) ** 2 @ totals
-        spread = np.asarray((Z.power(2) if sparse.issparse(Z) else Z**2).T @ weight) - totals.sum() * mean**2
-        constant = spread <= 1e-12 * totals.sum() * mean**2
-        return np.where(constant, 0.0, between / np.where(constant, 1.0, spread))
-
-    if sparse.issparse(X):
-        return np.maximum(share(X), share(X.power(2)))
-    centred = X - (weight @ X) / weight.sum()
-    return np.maximum(share(centred), share(centred**2))
+def _standardised(data: TrainingData) -> bool:
+    """Whether the spread of every feature that varies is about one."""
+    X = double_rows(data.X)
+    c = np.ones(X.shape[0]) if data.weight is None else data.weight
+    squares = X.power(2) if sparse.issparse(X) else X**2
+    variance = (squares.T @ c) / c.sum() - ((X.T @ c) / c.sum()) ** 2
+    spread = np.sqrt(variance[variance > 1e-12 * ((X.T @ c) / c.sum()) ** 2])
+    return bool(np.all((spread > 0.5) & (spread < 2.0)))

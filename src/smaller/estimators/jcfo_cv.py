@@ -49,7 +49,9 @@ class JCFOCV(JCFO):
         Folds fitted in parallel.
     kernel, gamma, degree, coef0, n_centers, centers, preselect, preselect_alpha, n_preselect
         As in :class:`JCFO`; centres and features are chosen anew in every fold.
-    likelihood, fit_intercept, penalize_intercept, class_weight, n_init, em_iter, tol, max_iter, random_state, verbose
+    likelihood, fit_intercept, penalize_intercept, class_weight, starts, n_init, em_iter, tol, max_iter
+        As in :class:`JCFO`.
+    random_state, verbose
         As in :class:`JCFO`.
 
     Attributes
@@ -96,6 +98,7 @@ class JCFOCV(JCFO):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: Any = None,
+        starts: str = "screened",
         n_init: int = 1,
         em_iter: int = 30,
         tol: float = 1e-6,
@@ -121,6 +124,7 @@ class JCFOCV(JCFO):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
+        self.starts = starts
         self.n_init = n_init
         self.em_iter = em_iter
         self.tol = tol
@@ -209,7 +213,7 @@ def _score_fold(
     test_weight = None if held_out_weight is None else held_out_weight[test]
     scores = np.empty((len(alphas), len(alphas_scales)))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "JCFO kept no kernel")
+        warnings.filterwarnings("ignore", "JCFO (kept no kernel|keeps)")
         warnings.simplefilter("ignore", ConvergenceWarning)
         for i, alpha in enumerate(alphas):
             chain = clone(model).set_params(alpha=alpha)

@@ -57,6 +57,8 @@ _MOVED = {
 # Arguments that came after the first files: a file without one means its default, which changes nothing.
 ADDED = {
     "IVM": ("posterior",),
+    "JCFO": ("starts",),
+    "JCFOCV": ("starts",),
     "KLR": ("posterior",),
     "SBMLR": ("count", "cv", "posterior", "relax"),
     "SMLR": ("posterior",),

@@ -1,31 +1,27 @@
 """The weights and the scale of every feature together: JCFO (Krishnapuram et al. 2004).
 
-    F(w, b, theta) = sum_i c_i loss(y_i, eta_i) + alpha |w|_1 + rate sum_k theta_k,    theta >= 0
-    eta = K_theta(X, C) w + b                                            (a penalised intercept is a row of w)
+The sum, F in `scaled`, is not convex in (w, theta), so the way down matters. From a ridge fit: (1) EM, whose M-step
+minimises over the scales with the best weights for each of them (16)-(19): it looks far, but creeps; (2) L-BFGS-B on F
+itself over (w+, w-, theta) >= 0, which makes exact zeros and revives what EM wrongly killed; (3) exact L1 weights at
+fixed scales, in turn with (2) on what is left, until neither weights nor scales can move. F never rises within a phase.
 
-The sum is not convex in (w, theta), so the way there matters. From a ridge fit: (1) EM, whose M-step minimises over the
-scales with the best weights for each of them (16)-(19): it looks far, but creeps; (2) L-BFGS-B on F itself over
-(w+, w-, theta) >= 0, which makes exact zeros and revives what EM wrongly killed; (3) exact L1 weights at fixed scales,
-in turn with (2) on what is left, until neither weights nor scales can move. F never rises within a phase.
+Where few of many features matter, the start matters too: a rival start is judged by F after a few rounds of EM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from smaller.arrays import Array
-from smaller.bases import Kernel
-from smaller.designs import Dense
-from smaller.likelihoods import Gaussian, Likelihood
-from smaller.priors import Laplace
-from smaller.problem import Certificate, Point, Problem, Solution, Status
-from smaller.searches.adaptive import ridge_start
+from smaller.likelihoods import Gaussian
+from smaller.problem import Point, Solution, Status
 from smaller.searches.projected import projected_newton
+from smaller.searches.scaled import Journal, ScaledProblem, ScaledSolution, State
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
 from smaller.solvers.reweighted import bound_gram, majorised_minimiser
@@ -43,131 +39,16 @@ __all__ = [
     "warm_up",
 ]
 
-_START_RIDGE = 1e-4  # of the first weights, relative to the columns' mean square
 _INNER = 8  # L-BFGS-B iterations in one M-step: any decrease will do
 _INNER_TOL = 1e-4  # and its relative tolerance
 _PRUNE = 1e-4  # of the largest weight or scale: smaller ones are dropped during EM
 _MAY_RISE = 1e-6  # relative rise of F that pruning may cost
 _EM_TOL = 1e-3  # relative decrease of F below which EM hands over
+_JUDGED = 5  # EM rounds after which the lower of several starts goes on
 _MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
 _LARGER = 10.0  # factor on the starting scales after a collapse
 _ROUNDING = 1e-13  # relative rise of F that means nothing
 _MEMORY = 20  # pairs that L-BFGS-B keeps
-
-
-@dataclass(frozen=True)
-class State:
-    """Scales, weights, and F there."""
-
-    theta: Array  # (p,)
-    w: Array  # (m, q), one row more with a penalised intercept
-    b: Array  # (q,)
-    objective: float
-
-
-@dataclass(frozen=True)
-class ScaledSolution(Solution):
-    """A solution with its scales; both violations are relative to the strength they work against."""
-
-    scales: Array = field(default_factory=lambda: np.zeros(0))  # (p,)
-    weights_violation: float = np.inf
-    scales_violation: float = np.inf
-    phases: dict[str, tuple[float, ...]] = field(default_factory=dict, repr=False)  # F after every step
-
-
-@dataclass(frozen=True)
-class ScaledProblem:
-    """The module's F as a function of (theta, w, b)."""
-
-    X: Any  # (n, p)
-    basis: Kernel  # its own scales do not matter
-    y: Array  # (n, q)
-    weight: Array | None
-    likelihood: Likelihood
-    alpha: float
-    rate: float
-    fit_intercept: bool = True
-    penalize_intercept: bool = False
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of centres and of features."""
-        return int(self.basis.centers.shape[0]), int(self.X.shape[1])
-
-    @property
-    def penalized(self) -> bool:
-        """Whether the intercept is the last row of w."""
-        return self.fit_intercept and self.penalize_intercept
-
-    def at(self, theta: Array) -> Problem:
-        """Return the convex problem in the weights at fixed scales."""
-        design: Any = self.basis.rescale(theta).expand(self.X)
-        design = design.with_ones() if self.penalized else design
-        free = self.fit_intercept and not self.penalized
-        return Problem(design, self.y, self.weight, self.likelihood, Laplace(self.alpha), free)
-
-    def state(self, theta: Array, w: Array, b: Array) -> State:
-        """Evaluate F."""
-        return State(theta, w, b, self.at(theta).at(w, b).objective + self.rate * float(theta.sum()))
-
-    def slope(self, problem: Problem, theta: Array, residual: Array, w: Array) -> Array:
-        """Return the derivative of a loss in the scales (p,), from its gradient ``residual`` in eta; (18)."""
-        m = self.shape[0]
-        block = problem.design.X[:, :m] if isinstance(problem.design, Dense) else None
-        return self.basis.rescale(theta).pullback(self.X, residual, w[:m], block)
-
-    def gradients(self, theta: Array, w: Array, b: Array) -> tuple[float, Array, Array, Array]:
-        """Return the loss, its gradient in w, dF/dtheta (p,) and dF/db (q,)."""
-        problem = self.at(theta)
-        point = problem.at(w, b)
-        slope = self.slope(problem, theta, point.residual, w) + self.rate
-        free = point.residual.sum(axis=0) if problem.fit_intercept else np.zeros(len(b))
-        return point.loss, problem.gradient(point), slope, free
-
-    def violations(self, state: State) -> tuple[float, float, Array]:
-        """Return how far weights and scales are from stationarity relative to the strengths, and dF/dtheta."""
-        _, G, slope, free = self.gradients(state.theta, state.w, state.b)
-        weights = max(float(Laplace(self.alpha).violation(state.w, G).max(initial=0.0)), float(np.abs(free).max()))
-        scales = np.where(state.theta > 0, np.abs(slope), np.maximum(-slope, 0.0))
-        return weights / self.alpha, float(scales.max(initial=0.0)) / self.rate, slope
-
-    def restrict(self, centers: Array, features: Array) -> ScaledProblem:
-        """Return the problem of some centres and features; everything else is zero in it."""
-        basis = Kernel(self.basis.kernel, self.basis.centers[centers][:, features])
-        return replace(self, X=self.X[:, features], basis=basis)
-
-    def used(self, w: Array) -> Array:
-        """Return the centres that have a weight."""
-        return np.flatnonzero(w[: self.shape[0]].any(axis=1))
-
-    def rows(self, centers: Array) -> Array:
-        """Return the rows of w that belong to some centres; a penalised intercept always stays."""
-        return np.append(centers, self.shape[0]) if self.penalized else centers
-
-    def start(self, theta: Array) -> State:
-        """Return a ridge fit to the labels: not the L1 fit, which is often empty at small scales, and not zero."""
-        problem = self.at(theta)
-        # Minus the gradient at eta = 0 points to every row's label: exactly -1 and 1 for two classes.
-        _, residual = self.likelihood.evaluate(np.zeros(self.y.shape), self.y, None)
-        targets = -residual / np.abs(residual).max()
-        w, b = ridge_start(replace(problem, y=targets), _START_RIDGE)
-        return self.state(theta, w, b)
-
-
-class Journal:
-    """Records F in every phase and reports it; ``stopped`` once a callback has asked for the end."""
-
-    def __init__(self, progress: Progress | None = None) -> None:
-        self.phases: dict[str, list[float]] = {}
-        self.stopped = False
-        self._progress = progress
-        self._count = 0
-
-    def note(self, phase: str, objective: float, violation: float = np.inf) -> None:
-        self.phases.setdefault(phase, []).append(objective)
-        self._count += 1
-        if self._progress is not None and self._progress(self._count, Certificate(objective, violation, None)):
-            self.stopped = True
 
 
 # --- phase 1: EM ---
@@ -175,7 +56,8 @@ class Journal:
 
 def warm_up(scaled: ScaledProblem, state: State, n_iter: int, journal: Journal) -> State:
     """Run EM with the weights solved out of the M-step; zeros stay zeros, and small values are dropped."""
-    journal.note("warm-up", state.objective)
+    if "warm-up" not in journal.phases:  # else the rounds go on
+        journal.note("warm-up", state.objective)
     for _ in range(n_iter):
         centers, features = scaled.used(state.w), np.flatnonzero(state.theta)
         if len(centers) == 0 or len(features) == 0 or journal.stopped:
@@ -384,6 +266,7 @@ def search_scales(
     scaled: ScaledProblem,
     thetas: Iterable[Array],
     *,
+    rivals: Iterable[Array] = (),
     warm: ScaledSolution | None = None,
     em_iter: int = 30,
     tol: float = 1e-6,
@@ -392,18 +275,27 @@ def search_scales(
 ) -> ScaledSolution:
     """Return the best of the stationary points reached from each of the starting scales.
 
-    A ``warm`` solution, of the same data under other strengths, is the only start unless nothing is left at its end.
+    ``rivals`` are further starts, judged against the first of ``thetas`` after a few rounds of EM: only the lower goes
+    on. A ``warm`` solution, of the same data under other strengths, is the only start unless nothing is left at its
+    end.
     """
 
-    def descend(start: State, em_iter: int) -> ScaledSolution:
-        return _descend(scaled, start, em_iter, tol=tol, max_iter=max_iter, progress=progress)
+    def descend(start: State, em_iter: int, journal: Journal | None = None) -> ScaledSolution:
+        journal = Journal(progress) if journal is None else journal
+        return _descend(scaled, start, em_iter, journal, tol=tol, max_iter=max_iter)
 
     ends = []
     if warm is not None and len(scaled.used(warm.w)):
         ends.append(descend(scaled.state(warm.scales, warm.w, warm.b), 0))
         if len(scaled.used(ends[-1].w)):
             return ends[-1]
-    for theta in thetas:
+    for i, theta in enumerate(thetas):
+        contenders = list(rivals) if i == 0 and em_iter else []
+        if contenders:
+            state, journal = _judged(scaled, [theta, *contenders], min(em_iter, _JUDGED), progress)
+            ends.append(descend(state, max(em_iter - _JUDGED, 0), journal))
+            if len(scaled.used(ends[-1].w)):
+                continue
         # An empty model may be a dead end of the way taken: then the other way, and larger scales, get a chance.
         for scales, iterations in ((theta, em_iter), (theta, 0 if em_iter else 30), (_LARGER * theta, em_iter)):
             ends.append(descend(scaled.start(scales), iterations))
@@ -412,11 +304,23 @@ def search_scales(
     return min(ends, key=lambda end: end.objective)
 
 
+def _judged(
+    scaled: ScaledProblem, thetas: list[Array], rounds: int, progress: Progress | None
+) -> tuple[State, Journal]:
+    """Return where EM stands after a few rounds from the start for which F is lowest then, and its journal."""
+    runs = []
+    for theta in thetas:
+        journal = Journal(progress)
+        runs.append((warm_up(scaled, scaled.start(theta), rounds, journal), journal))
+        if journal.stopped:
+            break
+    return min(runs, key=lambda run: run[0].objective)
+
+
 def _descend(
-    scaled: ScaledProblem, state: State, em_iter: int, *, tol: float, max_iter: int, progress: Progress | None
+    scaled: ScaledProblem, state: State, em_iter: int, journal: Journal, *, tol: float, max_iter: int
 ) -> ScaledSolution:
-    journal = Journal(progress)
-    if em_iter:
+    if em_iter and not journal.stopped:
         state = warm_up(scaled, state, em_iter, journal)
     state = polish(scaled, state, journal)
     state, weights, scales, status = finish(scaled, state, journal, tol=tol, max_iter=max_iter)
