@@ -62,7 +62,7 @@ ADDED = {
     "KLR": ("posterior",),
     "SBMLR": ("count", "cv", "posterior", "relax"),
     "SMLR": ("posterior",),
-    "SMLRCV": ("posterior", "relax"),
+    "SMLRCV": ("max_features", "posterior", "relax"),
     "SparseProbit": ("posterior",),
 }
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
