@@ -26,9 +26,11 @@ from joblib import Parallel, delayed, effective_n_jobs  # noqa: E402
 from pyarrow import feather, parquet  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
+import smaller  # noqa: E402
 from smaller import SMLR, threads  # noqa: E402
-from smaller.app import cli  # noqa: E402
 from smaller.app.cli import main  # noqa: E402
+from smaller.app.commands import fit as fit_command  # noqa: E402
+from smaller.app.commands import steps  # noqa: E402
 from smaller.app.study import facts as say  # noqa: E402
 from smaller.persistence import load, save, write_together  # noqa: E402
 
@@ -149,7 +151,7 @@ def test_a_seed_gives_the_same_results_on_any_number_of_threads(fitted: Path, ru
 
 def test_threads_go_to_the_folds_of_small_tables_and_to_the_algebra_of_large_ones() -> None:
     def shared(rows: int) -> tuple[int, set[int]]:
-        with cli._threads(2, np.broadcast_to(0.0, (rows, 3))):
+        with steps.shared_threads(2, np.broadcast_to(0.0, (rows, 3))):
             algebra = {part["num_threads"] for part in threadpool_info()}
             workers = Parallel()(delayed(threads.carried(threads.count))() for _ in range(3))
             return effective_n_jobs(None), algebra | {threads.count(), *workers}
@@ -337,6 +339,13 @@ BROKEN: dict[str, tuple[Callable[[Path, Path], list[object]], str]] = {
     "reject out of range": (with_odd("--reject", "2"), "reject"),
     "priors without numbers": (with_odd("--priors", "yes"), "--priors must look like"),
     "priors of an unknown class": (with_odd("--priors", "yes=1,maybe=0"), "name every class"),
+    "priors that add up to more than one": (with_odd("--priors", "yes=.5,<b>no</b>=.6"), "add up to 1.1, not to 1"),
+    "out is the table": (
+        lambda folder, fitted: [
+            "predict", fitted / "out" / "model.smaller", fitted / "odd.csv", "--out", fitted / "odd.csv"
+        ],
+        "would overwrite",
+    ),
     "negative priors": (with_odd("--priors", "yes=-1,<b>no</b>=2"), "at least 0"),
     "no arguments to fit": (lambda folder, fitted: ["fit"], "(?i)missing"),
     "unknown command": (lambda folder, fitted: ["learn"], "learn"),
@@ -367,6 +376,36 @@ def test_a_broken_input_gives_one_sentence_a_code_and_no_file(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_the_program_alone_prints_its_help_and_every_line_of_it_is_whole(run: Run) -> None:
+    for arguments in ([], ["--help"]):
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        assert "  predict " in out
+        assert "..." not in out.split("Commands:")[1]
+    code, out, _ = run("--version")
+    assert (code, out) == (0, f"smaller {smaller.__version__}\n")
+
+
+@pytest.mark.parametrize("package", ["typer", "rich", "pyarrow"])
+def test_without_the_extra_one_sentence_names_it(package: str, tmp_path: Path) -> None:
+    code = f"""
+import sys
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Lacking())
+sys.argv = ["smaller", "fit", "t.csv", "-t", "y"]
+from smaller.app.cli import main
+main()
+"""
+    (tmp_path / "t.csv").write_text(CLASSES)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "'cli'" in done.stderr or "smaller[cli]" in done.stderr
+
+
 def test_huge_integers_are_numbers(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{10**25 + i * 10**23},{'uw'[i % 2]}\n" for i in range(30))
     (tmp_path / "t.csv").write_text("a,y\n" + rows)
@@ -376,7 +415,7 @@ def test_huge_integers_are_numbers(run: Run, tmp_path: Path) -> None:
 def test_interrupting_leaves_nothing_behind(
     fitted: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cli.run_study
+    real = fit_command.run_study
 
     def interrupted(*arguments: Any, tick: Any, **keywords: Any) -> Any:
         def stop(stage: str) -> None:
@@ -386,7 +425,7 @@ def test_interrupting_leaves_nothing_behind(
 
         return real(*arguments, tick=stop, **keywords)
 
-    monkeypatch.setattr(cli, "run_study", interrupted)
+    monkeypatch.setattr(fit_command, "run_study", interrupted)
     code, out, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
     assert (code, out, error) == (130, "", "smaller: interrupted; nothing was written.\n")
     assert not (tmp_path / "o").exists()
@@ -427,7 +466,7 @@ def test_extreme_columns_that_cannot_be_computed_with_are_no_defect(
     def fails(*arguments: Any, **keywords: Any) -> Any:
         raise np.linalg.LinAlgError("Eigenvalues did not converge")
 
-    monkeypatch.setattr(cli, "run_study", fails)
+    monkeypatch.setattr(fit_command, "run_study", fails)
     code, _, error = run("fit", fitted / "odd.csv", "-t", "kind", "--out", tmp_path / "o")
     assert code == 4
     assert "extreme range" in error
@@ -456,7 +495,7 @@ def test_a_file_that_cannot_be_replaced_leaves_all_as_they_were(
 KILLED = """
 import json, os, shutil, signal, sys
 from pathlib import Path
-from smaller.app import cli
+from smaller.app.commands import steps # noqa: E402
 from smaller.app.study import Study
 from smaller.persistence import load
 start, folders = Path(sys.argv[1]), Path(sys.argv[2])
@@ -476,8 +515,8 @@ for case in sys.argv[3:]:
         if victim == "replace":
             os.replace = replace
         else:
-            setattr(cli, victim, die)
-        cli._write(study, folders / case)
+            setattr(steps, victim, die)
+        steps.write(study, folders / case)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 """

@@ -1,0 +1,23 @@
+"""Arguments and options that several commands share, each with its line of help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TablePath = Annotated[
+    Path,
+    typer.Argument(help="CSV, TSV, XLSX, Parquet, Feather/Arrow, NPZ or svmlight file (.gz, .zst), or - for stdin."),
+]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a text table; recognised if left out.")]
+Header = Annotated[bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
+Missing = Annotated[str, typer.Option(help="What to do with missing values: fill or refuse.")]
+Rule = Annotated[str, typer.Option(help="Strength of smlr: 1se (sparser) or min (best score).")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of every random choice.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads to use; all cores if left out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]

@@ -1,0 +1,56 @@
+"""The facts of a study on the terminal: the answer first; nothing here computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from smaller.app.commands.steps import emit, say
+from smaller.app.report import report_json
+from smaller.app.study import Study
+
+__all__ = ["show"]
+
+
+def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
+    """Print the summary: chosen features, error, calibration, certificate, and where the report is."""
+    facts = study.facts
+    if as_json:
+        emit(None, report_json(facts))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    if not quiet:
+        say(facts["notes"])
+        judged, proof = facts["performance"], facts["certificate"]
+        _show_features(console, facts)
+        low, high = judged["error_interval"]
+        console.print(
+            f"\nerror {judged['error']:.1%} on {judged['rows']} rows not learnt from (95%: {low:.1%} to {high:.1%}; "
+            f"guessing: {judged['baseline_error']:.1%})"
+        )
+        console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f})")
+        console.print(f"probabilities are off by {facts['calibration']['expected_calibration_error']:.1%} on average")
+        if facts["caution"]:
+            console.print(f"[bold]caution:[/bold] {escape(facts['caution'])}\n")
+        else:
+            gap = "" if proof["gap"] is None else f" (duality gap {proof['gap']:.2g})"
+            console.print(f"{proof['status']}{gap}\n")
+    console.print(f"report: {escape(str((out / 'report.html').absolute()))}")
+
+
+def _show_features(console: Console, facts: dict[str, Any]) -> None:
+    if facts["chosen"] is None:
+        console.print(f"{facts['points']} of {facts['rows']} rows serve as reference points")
+        return
+    labels = facts["classes"]
+    classes = [f"{labels[1]} (+) or {labels[0]} (-)"] if len(labels) == 2 else labels[:6]
+    grid = Grid("feature", *(escape(label) for label in classes), "chosen again", box=None)
+    for row in facts["chosen"]["features"][:20]:
+        weights = [f"{value:+.3f}" if value else "" for value in row["weights"][: len(classes)]]
+        grid.add_row(escape(row["name"]), *weights, "" if row["frequency"] is None else f"{row['frequency']:.0%}")
+    console.print(f"{len(facts['chosen']['features'])} of {facts['features']} features used")
+    console.print(grid)
