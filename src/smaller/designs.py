@@ -147,7 +147,7 @@ class Dense:
         if not is_numpy_array(self.X):
             xp = array_namespace(self.X)
             return xp.matmul(xp.matrix_transpose(self.X), R)
-        if not self._narrow:
+        if not self._narrow or self.shape[1] == 0:
             return (R.T @ self.X).T  # BLAS likes the short side first
         n, d = self.shape
         return np.concatenate([self.X[:, block].astype(np.float64).T @ R for block in blocks(d, 8 * n)])
@@ -208,6 +208,8 @@ class Dense:
             xp = array_namespace(self.X)
             return xp.matmul(xp.matrix_transpose(self.X**2), h)
         n, d = self.shape
+        if d == 0:
+            return np.zeros((0, h.shape[1]))
         return np.concatenate([(self.X[:, block].astype(np.float64) ** 2).T @ h for block in blocks(d, 8 * n)])
 
     def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:

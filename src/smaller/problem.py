@@ -35,6 +35,10 @@ class Status(enum.Enum):
     STOPPED = "A callback asked to stop before the tolerance was met."
     STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale unscaled features."
     SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
+    INTERPOLATES = (
+        "The noise variance fell until the weights nearly interpolate the responses, and the objective falls without "
+        "end: raise alpha, give noise or a noise_scale > 0, or use prior='jeffreys'."
+    )
     KINK = "The number of weights jumps where alpha * sum|w| would equal it; the sparser side of the jump is returned."
     NO_FIXED_POINT = (
         "At no alpha does alpha * sum|w| equal the number of weights, so the data do not determine alpha: the features "

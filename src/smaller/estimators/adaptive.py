@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.assembly import Assembly, Features, basis_is_linear, survey
 from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.callbacks import reported_progress, with_callbacks
 from smaller.estimators.far_rows import warn_far_rows
@@ -37,10 +38,11 @@ from smaller.validation import (
 __all__ = ["SparseProbit", "SparseRegressor"]
 
 
-def _prior(model: Any) -> Prior:
+def _prior(model: Any, features: Features | None) -> Prior:
     if check_choice("prior", model.prior, ("jeffreys", "laplace")) == "jeffreys":
         return Jeffreys()
-    return Laplace(check_number("alpha", model.alpha, least=0.0, open_left=True))
+    alpha = check_number("alpha", model.alpha, least=0.0, open_left=True)
+    return Laplace(alpha) if features is None else Laplace(alpha, features.scales[features.kept, None])
 
 
 def _rules(model: Any) -> Rules:
@@ -52,16 +54,19 @@ def _rules(model: Any) -> Rules:
     )
 
 
-def _fitted(basis: Basis, centers: Array | None, adapted: Adapted) -> Fitted:
-    solution = adapted.solution
-    return Fitted(basis, centers, solution.w, solution.b, adapted.likelihood, solution)
-
-
-def _problem(model: Any, data: Any, basis: Basis, y: Array, likelihood: Likelihood) -> Problem:
+def _assembly(model: Any, data: Any, basis: Basis, y: Array, likelihood: Likelihood) -> Assembly:
     """Put likelihood, prior and design together."""
     fit_intercept = check_flag("fit_intercept", model.fit_intercept)
+    unpenalised = np.zeros((1, 1))  # by a ridge
+    features = survey(data.X, data.weight, unpenalised, fit_intercept) if basis_is_linear(basis) else None
+    design = basis.expand(data.X if features is None else features.columns(data.X))
     targets = likelihood.encode(y)
-    return Problem(basis.expand(data.X), targets, data.weight, likelihood, _prior(model), fit_intercept)
+    return Assembly(Problem(design, targets, data.weight, likelihood, _prior(model, features), fit_intercept), features)
+
+
+def _fitted(basis: Basis, centers: Array | None, assembly: Assembly, adapted: Adapted) -> Fitted:
+    w, b = assembly.to_user(adapted.solution.w, adapted.solution.b)
+    return Fitted(basis, centers, w, b, adapted.likelihood, replace(adapted.solution, w=w, b=b))
 
 
 def _advice(model: Any) -> str:
@@ -128,7 +133,8 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
     noise_variance_ : float
         Variance of the noise, as given or as estimated.
     solution_ : Solution
-        Its status is CONVERGED, with a duality gap, for an exact Laplace fit with given noise; STATIONARY otherwise.
+        Its status is CONVERGED, with a duality gap, for an exact Laplace fit with given noise; else STATIONARY, or
+        INTERPOLATES where the Laplace prior is too weak to keep an estimated noise from vanishing.
     n_iter_ : int
         Iterations.
 
@@ -146,6 +152,10 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
     6
     >>> mean, std = model.predict(X[:1], return_std=True)
     """
+
+    # Of the columns in use: models of version 0.1 have neither.
+    _scale: Any = 1.0
+    _shift: Any = 0.0
 
     def __init__(
         self,
@@ -209,15 +219,16 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
             data = check_regression_data(self, X, y, sample_weight)
             basis, centers = self._basis(data)
-            problem = _problem(self, data, basis, data.y, Gaussian(self._given_noise() or 1.0))
+            assembly = _assembly(self, data, basis, data.y, Gaussian(self._given_noise() or 1.0))
             adapted = adapt(
-                problem,
+                assembly.problem,
                 noise=self._noise_prior(),
                 kernel=centers is not None,
                 rules=_rules(self),
                 progress=self._logged(progress),
             )
-            self._store(problem, _fitted(basis, centers, adapted))
+            self._store(_fitted(basis, centers, assembly, adapted))
+            self._store_spread(assembly, adapted)
             self._warn(adapted, data)
         return self
 
@@ -235,7 +246,7 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
             check_number("noise_scale", self.noise_scale, least=0.0),
         )
 
-    def _store(self, problem: Problem, fitted: Fitted) -> None:
+    def _store(self, fitted: Fitted) -> None:
         self._store_weights(fitted)
         self.intercept_ = float(self.intercept_[0])
         used = np.flatnonzero(fitted.w.any(axis=1))
@@ -245,7 +256,13 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
         assert isinstance(fitted.likelihood, Gaussian)
         self.noise_variance_ = fitted.likelihood.variance
         self._used = used if fitted.centers is None else np.arange(len(used))
-        self._root = _posterior_root(replace(problem, likelihood=fitted.likelihood), fitted.w, used)
+
+    def _store_spread(self, assembly: Assembly, adapted: Adapted) -> None:
+        """Keep what ``return_std`` needs: the factor of the posterior's precision, and the units it is in."""
+        w = adapted.solution.w
+        used = np.flatnonzero(w.any(axis=1))
+        _, self._scale, self._shift = (part[used] for part in assembly.origin())
+        self._root = _posterior_root(replace(assembly.problem, likelihood=adapted.likelihood), w, used)
 
     def _warn(self, adapted: Adapted, data: Responses) -> None:
         warn_unless_converged(self, self.solution_)
@@ -255,10 +272,11 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
                 f"every row. {_advice(self)}",
                 stacklevel=3,
             )
-        elif adapted.interpolates and self.n_active_:
+        elif adapted.interpolates and self.n_active_ and self.solution_.converged:
+            advice = "Give noise" if self.kernel is None else "Choose a wider kernel (smaller gamma), give noise"
             warnings.warn(
                 "SparseRegressor interpolates the data: the noise variance fell to zero and nothing more was pruned. "
-                "Choose a wider kernel (smaller gamma), give noise, or a noise_scale > 0.",
+                f"{advice}, or a noise_scale > 0.",
                 stacklevel=3,
             )
 
@@ -274,6 +292,7 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
         check_is_fitted(self)
         design: Any = self._basis_.expand(check_rows(self, X)).take(self._used).X  # type: ignore[attr-defined]
         h = design.toarray() if hasattr(design, "toarray") else np.asarray(design, dtype=np.float64)
+        h = (h - self._shift) * self._scale
         if self._root.shape[0] > h.shape[1]:
             h = np.column_stack([h, np.ones(len(h))])
         spread = linalg.solve_triangular(self._root, h.T, lower=True)
@@ -391,11 +410,10 @@ class SparseProbit(ProbabilityRanges, KernelOrLinearClassifier):
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         K = len(data.classes)
-        problem = _problem(self, data, basis, data.codes, Probit(1 if K == 2 else K))
-        adapted = adapt(problem, kernel=centers is not None, rules=_rules(self), progress=progress)
-        d = problem.n_columns
-        self._keep(basis, problem, (np.arange(d), np.ones(d)), adapted.solution, measured=False)
-        return _fitted(basis, centers, adapted)
+        assembly = _assembly(self, data, basis, data.codes, Probit(1 if K == 2 else K))
+        adapted = adapt(assembly.problem, kernel=centers is not None, rules=_rules(self), progress=progress)
+        self._keep(basis, assembly.problem, assembly.origin(), adapted.solution, measured=False)
+        return _fitted(basis, centers, assembly, adapted)
 
     def _store(self, data: TrainingData, fitted: Fitted) -> None:
         super()._store(data, fitted)

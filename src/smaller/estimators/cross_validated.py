@@ -14,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
 from smaller.designs import Design, blocks
+from smaller.estimators.assembly import Assembly
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.feature_cap import affordable, check_max_features
@@ -21,7 +22,7 @@ from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.regularization_path import as_path, check_alphas, largest_alpha
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
-from smaller.estimators.smlr import SMLR, Assembly
+from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
 from smaller.priors import ElasticNet
 from smaller.problem import Solution

@@ -54,7 +54,7 @@ class ProbabilityRanges:
         self,
         basis: Basis,
         problem: Problem,
-        origin: tuple[Array, Array],
+        origin: tuple[Array, Array, Array],
         solution: Solution,
         *,
         strength: float | None = None,

@@ -14,8 +14,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from smaller.arrays import Array
+from smaller.estimators.assembly import Assembly
 from smaller.estimators.feature_cap import beyond, check_max_features
-from smaller.estimators.smlr import SMLR, Assembly
+from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
 from smaller.problem import Problem, Status
 from smaller.searches.path import PathPoint, alpha_grid, trace_path

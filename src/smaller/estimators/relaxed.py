@@ -19,9 +19,9 @@ import numpy as np
 from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
 from smaller.designs import Design
+from smaller.estimators.assembly import Assembly
 from smaller.estimators.base import Fitted, all_outputs, class_scores
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
-from smaller.estimators.smlr import Assembly
 from smaller.searches.blend import blend_weights
 from smaller.searches.refit import refit
 from smaller.validation import TrainingData, check_integer

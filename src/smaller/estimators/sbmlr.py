@@ -14,10 +14,11 @@ from sklearn.pipeline import Pipeline
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.assembly import Assembly
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
-from smaller.estimators.smlr import Assembly, assemble
+from smaller.estimators.smlr import assemble
 from smaller.papers import find_greedily
 from smaller.searches.evidence import EvidenceFit, find_strength
 from smaller.solvers.driver import Progress

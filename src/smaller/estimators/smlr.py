@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.assembly import Assembly, basis_is_linear, survey
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.solver_choice import check_solver
@@ -26,95 +26,9 @@ from smaller.validation import (
     check_flag,
     check_integer,
     check_number,
-    column_ranges,
-    powers_of_two,
 )
 
-__all__ = ["RMLR", "SMLR", "Assembly", "assemble"]
-
-
-class Assembly:
-    """A problem in the solver's units and the way back to the user's.
-
-    Features that cannot have a weight do not enter, extreme columns are scaled by exact powers of two, and a penalised
-    intercept is a column of ones at the end.
-    """
-
-    def __init__(self, problem: Problem, features: Features | None, penalized_intercept: bool) -> None:
-        self.problem = problem
-        self._features, self._penalized_intercept = features, penalized_intercept
-
-    @property
-    def plain(self) -> bool:
-        """Whether the solver's units are the user's."""
-        return self._features is None and not self._penalized_intercept
-
-    @property
-    def n_features(self) -> int:
-        """Number of the user's columns."""
-        if self._features is not None:
-            return len(self._features.kept)
-        return self.problem.n_columns - self._penalized_intercept
-
-    def to_user(self, w: Array, b: Array) -> tuple[Array, Array]:
-        if self._penalized_intercept:
-            w, b = w[:-1], w[-1]
-        return (w if self._features is None else self._features.to_user(w)), b
-
-    def origin(self) -> tuple[Array, Array]:
-        """Return for every column of the problem the user's column behind it, -1 for ones, and its exact scale."""
-        features = self._features
-        names = np.arange(self.n_features) if features is None else np.flatnonzero(features.kept)
-        scales = np.ones(len(names)) if features is None else features.scales[names]
-        ones = [0] * self._penalized_intercept
-        return np.append(names, np.array(ones, dtype=np.int64) - 1), np.append(scales, np.array(ones) + 1.0)
-
-    def from_user(self, w: Array, b: Array) -> tuple[Array, Array]:
-        if self._features is not None:
-            w = self._features.from_user(w)
-        return (np.vstack([w, b]), 0.0 * b) if self._penalized_intercept else (w, b)
-
-
-@dataclass(frozen=True)
-class Features:
-    """Which features enter a problem, and their exact scales."""
-
-    kept: Array  # (d,) bool
-    scales: Array  # (d,) powers of two
-
-    def columns(self, X: Any) -> Any:
-        X = X[:, self.kept]
-        scales = self.scales[self.kept].astype(X.dtype)  # float32 has no extreme columns: its scales are all 1
-        if not sparse.issparse(X):
-            return np.asfortranarray(X * scales)
-        X = X.tocsc()
-        X.data *= np.repeat(scales, np.diff(X.indptr))
-        return X
-
-    def to_user(self, w: Array) -> Array:
-        full = np.zeros((len(self.kept), w.shape[1]))
-        full[self.kept] = w * self.scales[self.kept, None]
-        return full
-
-    def from_user(self, w: Array) -> Array:
-        return w[self.kept] / self.scales[self.kept, None]
-
-
-def _survey(data: TrainingData, ridge: Array, free_intercept: bool) -> Features | None:
-    """Look at all columns once; None (the usual case) means that X can be used as it is.
-
-    Beside a free intercept a constant feature has weight zero. So, as far as float64 can tell, has an extremely small
-    one under an ordinary ridge: in the solver's units its gradient is at most the total weight, its ridge immense.
-    """
-    low, high = column_ranges(data.X, data.weight)
-    kept = low < high if free_intercept else np.full(len(low), True)
-    scales = powers_of_two(np.maximum(high, -low))
-    if scales is None:
-        return None if kept.all() else Features(kept, np.ones(len(low)))
-    total = data.X.shape[0] if data.weight is None else data.weight.sum()
-    with np.errstate(over="ignore"):
-        immense = ((ridge * scales[:, None] * scales[:, None]) >= 1e100 * total)[:, 0]
-    return Features(kept & ~immense, scales)
+__all__ = ["RMLR", "SMLR", "assemble"]
 
 
 def assemble(
@@ -132,7 +46,8 @@ def assemble(
     penalized = fit_intercept and penalize_intercept
     r: Any = np.asarray(1.0) if factors is None else factors
     slope, ridge = alpha * l1_ratio * r, alpha * (1.0 - l1_ratio) * r
-    features = _survey(data, ridge, fit_intercept and not penalized) if basis_is_linear(basis) else None
+    free = fit_intercept and not penalized
+    features = survey(data.X, data.weight, ridge, free) if basis_is_linear(basis) else None
     design: Any = basis.expand(data.X if features is None else features.columns(data.X))
     if features is not None:
         column = features.scales[:, None]
@@ -146,13 +61,8 @@ def assemble(
     prior = ElasticNet(*(float(part) if part.ndim == 0 else part for part in (slope, ridge)))
     likelihood = Multinomial(len(data.classes), coding)
     y = likelihood.encode(data.codes)
-    problem = Problem(design, y, data.weight, likelihood, prior, fit_intercept and not penalized)
+    problem = Problem(design, y, data.weight, likelihood, prior, free)
     return Assembly(problem, features, penalized)
-
-
-def basis_is_linear(basis: Basis) -> bool:
-    """Whether the design holds the features themselves."""
-    return not hasattr(basis, "kernel")
 
 
 class _MultinomialClassifier(KernelOrLinearClassifier):

@@ -41,6 +41,7 @@ class Chosen:
 
     basis: Basis
     scales: Array  # (u,) exact factors of these columns
+    shifts: Array  # (u,) subtracted from them first
     columns: Array  # (m,) of every active parameter; u stands for a column of ones
     outputs: Array  # (m,)
 
@@ -48,7 +49,7 @@ class Chosen:
         """Return the value that every active parameter multiplies (n, m)."""
         matrix = self.basis.expand(X).matrix
         Z = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else to_host(matrix), dtype=np.float64)
-        return np.column_stack([Z * self.scales, np.ones(len(Z))])[:, self.columns]
+        return np.column_stack([(Z - self.shifts) * self.scales, np.ones(len(Z))])[:, self.columns]
 
     def eta(self, Z: Array, theta: Array, n_outputs: int) -> Array:
         """Return the outputs (n, q) that parameters ``theta`` give."""
@@ -150,14 +151,15 @@ def approximate(
     b: Array,
     status: Status,
     basis: Basis,
-    origin: tuple[Array, Array],
+    origin: tuple[Array, Array, Array],
     *,
     measured: bool = True,
 ) -> Posterior:
     """Approximate the posterior of the active weights at the optimum of ``problem``.
 
-    ``origin`` names, for every column of the design, the column of ``basis`` behind it and the exact factor between
-    the two; a column number that the basis does not have is a column of ones. ``measured``: whether `reach` applies.
+    ``origin`` names, for every column of the design, the column of ``basis`` behind it, the exact factor between the
+    two and what is subtracted first; a column number that the basis does not have is a column of ones. ``measured``:
+    whether `reach` applies.
     """
     active = Active.of(problem, w, b)
     eta = active.eta(active.theta)
@@ -174,12 +176,12 @@ def approximate(
     return Posterior(chosen, problem.likelihood, active.theta, moved, factor, unit, found, n_rows, status)
 
 
-def _in_the_users_units(active: Active, basis: Basis, origin: tuple[Array, Array]) -> Chosen:
+def _in_the_users_units(active: Active, basis: Basis, origin: tuple[Array, Array, Array]) -> Chosen:
     """Translate the active columns; ones behind the last, whether the intercept is free or penalised."""
-    names, scales = (part[active.used] for part in origin)
+    names, scales, shifts = (part[active.used] for part in origin)
     real = names >= 0
     place = np.append(np.where(real, np.cumsum(real) - 1, real.sum()), real.sum())
-    return Chosen(basis.take(names[real]), scales[real], place[active.columns], active.outputs)
+    return Chosen(basis.take(names[real]), scales[real], shifts[real], place[active.columns], active.outputs)
 
 
 def _factored(H: Array) -> tuple[Array | None, Array]:

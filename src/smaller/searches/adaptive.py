@@ -36,6 +36,10 @@ _EXACT = 1e-2  # times ``tol``: tolerance of exact solves, since objectives are 
 _FIRST_TOL = 3e-2  # of that fit
 _CALM = 10  # EM steps without a column leaving, after which the exact curvature takes over
 _FLOOR = 1e-12  # of the response's variance: below, the noise counts as zero
+# The same under the Laplace prior, whose objective falls without end as the noise of an interpolating fit vanishes: the
+# exact solver's answers lose their digits before the prior's floor would be reached.
+_CONVEX_FLOOR = 1e-6
+_NOTHING = 1e-9  # times the noise: contributions of weights that the exact solver leaves short of zero
 
 
 @dataclass(frozen=True)
@@ -265,7 +269,13 @@ def _noise_floor(problem: Problem) -> float:
     """Return the variance below which the noise counts as zero."""
     unit = replace(problem, likelihood=Gaussian(1.0, problem.likelihood.n_outputs), fit_intercept=True)
     total = float(len(problem.y) if problem.weight is None else problem.weight.sum())
-    return max(_FLOOR * 2.0 * unit.null().loss / total, 1e-300)
+    share = _CONVEX_FLOOR if isinstance(problem.prior, ElasticNet) else _FLOOR
+    return max(share * 2.0 * unit.null().loss / total, 1e-300)
+
+
+def _variance(problem: Problem) -> float:
+    assert isinstance(problem.likelihood, Gaussian)
+    return problem.likelihood.variance
 
 
 def _pruned(w: Array, size: Array, prune: float) -> Array:
@@ -294,23 +304,30 @@ def _final(problem: Problem, w: Array, b: Array, noise: NoisePrior | None, floor
 
 
 def _polish(run: _Run, noise: NoisePrior | None, rules: Rules) -> _Run:
-    """Alternate the exact Laplace optimum and the noise variance until neither moves."""
+    """Alternate the exact Laplace optimum and the noise variance until neither moves, or the noise vanishes."""
     assert noise is not None
     problem, point, converged = run.problem, run.point, False
     for _ in range(rules.max_iter):
-        variance = problem.likelihood.variance  # type: ignore[attr-defined]
+        variance = _variance(problem)
         solution = solve(problem, start=point, tol=_EXACT * rules.tol, max_iter=rules.max_iter)
         problem, point = _final(problem, solution.w, solution.b, noise, run.floor)
-        converged = abs(problem.likelihood.variance - variance) <= rules.tol * variance  # type: ignore[attr-defined]
-        if converged:
+        settled = abs(_variance(problem) - variance) <= rules.tol * variance
+        converged = settled and solution.converged
+        if settled or _variance(problem) <= run.floor:
             break
-    return replace(run, problem=problem, point=point, converged=converged)
+    contribution = np.abs(point.w) * _column_sizes(problem)
+    w = np.where(contribution < _NOTHING * np.sqrt(_variance(problem)), 0.0, point.w)
+    return replace(run, problem=problem, point=problem.at(w, point.b), converged=converged)
 
 
 def _adapted(run: _Run) -> Adapted:
     problem, point = run.problem, run.point
     certificate = problem.certify(point, problem.gradient(point))
     likelihood = problem.likelihood
+    interpolates = isinstance(likelihood, Gaussian) and likelihood.variance <= run.floor
+    status = Status.STATIONARY if run.converged else Status.MAX_ITER
+    if interpolates and isinstance(problem.prior, ElasticNet):
+        status = Status.INTERPOLATES
     solution = Solution(
         point.w,
         point.b,
@@ -318,10 +335,9 @@ def _adapted(run: _Run) -> Adapted:
         certificate.violation,
         None,
         run.n_iter,
-        Status.STATIONARY if run.converged else Status.MAX_ITER,
+        status,
         "em",
         max(problem.null().loss, 1e-300),
         run.history,
     )
-    interpolates = isinstance(likelihood, Gaussian) and likelihood.variance <= run.floor
     return Adapted(solution, likelihood, interpolates)
