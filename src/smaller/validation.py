@@ -42,6 +42,7 @@ __all__ = [
 # squares neither overflow nor vanish.
 _SAFE_EXPONENT = 200
 _LARGEST_EXPONENT = 1000  # of a scale: 2^1024 is infinite, and only subnormal columns would ask for it
+_SAFE_SPAN = 1e30  # largest over smallest positive weight
 _SAFE_TOTAL = 1e100  # of the weights, and one over it: beyond, the squares of gradients leave the range of float64
 
 
@@ -175,7 +176,7 @@ def check_classification_data(
     if class_weight is not None:
         weight = _with_class_weight(class_weight, classes, y, codes, weight)
     if weight is not None:
-        _check_total(weight)
+        _check_magnitudes(weight)
     return TrainingData(X, codes, weight, classes)
 
 
@@ -194,7 +195,7 @@ def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     )
     weight = check_weight(sample_weight, X.shape[0])
     if weight is not None:
-        _check_total(weight)
+        _check_magnitudes(weight)
     return Responses(X, y.astype(np.float64), weight)
 
 
@@ -211,13 +212,19 @@ def _sparse_formats(estimator: Any) -> tuple[str, ...] | bool:
     return ("csc", "csr") if get_tags(estimator).input_tags.sparse else False
 
 
-def _check_total(weight: Array) -> None:
+def _check_magnitudes(weight: Array) -> None:
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     if not 1.0 / _SAFE_TOTAL <= total <= _SAFE_TOTAL:
         raise ValueError(
             f"sample_weight (times class_weight) sums to {total:g}, which is out of range: divide it by its mean, and "
             "alpha by the same number."
+        )
+    largest, smallest = float(weight.max()), float(weight[weight > 0].min())
+    if largest > _SAFE_SPAN * smallest:
+        raise ValueError(
+            f"sample_weight (times class_weight) spans {smallest:g} to {largest:g}, more than float64 can add up: give "
+            "rows with next to no weight the weight 0."
         )
 
 

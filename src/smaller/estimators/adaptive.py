@@ -153,10 +153,6 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
     >>> mean, std = model.predict(X[:1], return_std=True)
     """
 
-    # Of the columns in use: models of version 0.1 have neither.
-    _scale: Any = 1.0
-    _shift: Any = 0.0
-
     def __init__(
         self,
         *,
@@ -261,7 +257,8 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
         """Keep what ``return_std`` needs: the factor of the posterior's precision, and the units it is in."""
         w = adapted.solution.w
         used = np.flatnonzero(w.any(axis=1))
-        _, self._scale, self._shift = (part[used] for part in assembly.origin())
+        _, scale, shift = (part[used] for part in assembly.origin())
+        self._units = (scale, shift)
         self._root = _posterior_root(replace(assembly.problem, likelihood=adapted.likelihood), w, used)
 
     def _warn(self, adapted: Adapted, data: Responses) -> None:
@@ -292,7 +289,8 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
         check_is_fitted(self)
         design: Any = self._basis_.expand(check_rows(self, X)).take(self._used).X  # type: ignore[attr-defined]
         h = design.toarray() if hasattr(design, "toarray") else np.asarray(design, dtype=np.float64)
-        h = (h - self._shift) * self._scale
+        scale, shift = getattr(self, "_units", (1.0, 0.0))  # models of version 0.1 have none
+        h = (h - shift) * scale
         if self._root.shape[0] > h.shape[1]:
             h = np.column_stack([h, np.ones(len(h))])
         spread = linalg.solve_triangular(self._root, h.T, lower=True)

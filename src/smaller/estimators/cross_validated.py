@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -88,7 +89,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
     alphas_ : ndarray of shape (n_alphas,) or (n_l1_ratios, n_alphas)
         The grid, largest first.
     scores_ : ndarray of shape (n_folds, n_alphas) or (n_folds, n_l1_ratios, n_alphas)
-        Held-out scores.
+        Held-out scores; NaN for a fold that holds out no weight.
     path_ : RegularizationPath
         The path on all rows, for the chosen mix; always without ``relax``.
     relax_, penalized_coef_, penalized_intercept_, penalized_dual_coef_, refit_strength_
@@ -280,7 +281,8 @@ def _choose(scores: Array, rule: str, allowed: Array | None = None) -> tuple[int
     ``scores`` is (n_folds, n_l1_ratios, n_alphas), alphas decreasing, larger is better. Only what is ``allowed``
     (n_l1_ratios, n_alphas) takes part.
     """
-    mean = scores.mean(axis=0)
+    scores = scores[~np.isnan(scores).all(axis=(1, 2))]  # without the folds that hold out no weight
+    mean = scores.mean(axis=0) if len(scores) else np.full(scores.shape[1:], np.nan)
     if allowed is not None:
         mean = np.where(allowed, mean, np.nan)
     if np.isnan(mean).all():
@@ -312,7 +314,13 @@ def _score_fold(
     scoring: Any,
     options: dict[str, Any],
 ) -> Array:
-    """Return the held-out score of every strength; classes absent from the fold have probability zero."""
+    """Return the held-out score of every strength; classes absent from the fold have probability zero.
+
+    A fold whose held-out rows have no weight has nothing to say: NaN.
+    """
+    test_weight = None if scoring_weight is None else scoring_weight[test]
+    if test_weight is not None and not test_weight.any():
+        return np.full(len(alphas), np.nan)
     part, X_test, present = part_of(data, train, test, pairwise=model._precomputed)
     basis, centers = model._basis(part)
     assembly = model._assemble(part, basis, centers, 1.0)
@@ -322,7 +330,6 @@ def _score_fold(
     known = np.concatenate([_log_probabilities(assembly, held_out, points[part]) for part in parts], axis=1)
     log_proba = np.full((*known.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
     log_proba[:, :, present] = known
-    test_weight = None if scoring_weight is None else scoring_weight[test]
     codes = data.codes[test]
     if scoring == "neg_log_loss":
         rows = np.maximum(log_proba[np.arange(len(test)), :, codes], np.log(SMALLEST_PROBABILITY))
@@ -355,17 +362,25 @@ def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPo
     return log_proba.reshape(held_out.shape[0], len(points), -1)
 
 
-class _Fixed(KernelOrLinearClassifier):
-    """A classifier whose answers are known already, so that any scikit-learn scorer can judge them."""
+class _Fixed(ClassifierMixin, BaseEstimator):
+    """A classifier whose answers are known already, so that any scikit-learn scorer can judge them.
+
+    Its "features" are the numbers of the rows.
+    """
 
     def __init__(self, log_proba: Array, classes: Array) -> None:
         self.log_proba = log_proba
         self.classes_ = classes
-        self.kernel = None
-
-    def _search(self, *arguments: Any, **keywords: Any) -> Fitted:
-        raise NotImplementedError
 
     def decision_function(self, X: Any) -> Array:
-        rows = self.log_proba[X[:, 0]]
+        rows = self.predict_log_proba(X)
         return rows[:, 1] - rows[:, 0] if rows.shape[1] == 2 else rows
+
+    def predict_log_proba(self, X: Any) -> Array:
+        return self.log_proba[X[:, 0]]
+
+    def predict_proba(self, X: Any) -> Array:
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> Array:
+        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smaller.arrays import Array
-from smaller.estimators.smlr import Assembly
+from smaller.estimators.assembly import Assembly
 from smaller.searches.path import PathPoint
 from smaller.validation import check_integer
 

@@ -128,7 +128,11 @@ def count_weights(problem: Problem, w: Array, b: Array, canonical: bool = True) 
     """Return W and E_W of the weights, in canonical form if asked for; ``problem`` has unit strength."""
     w = to_host(problem.canonical(w, b)[0] if canonical else w)
     slope = _slopes(problem, w)
-    return int(np.count_nonzero((w != 0) & (slope > 0))), float(np.sum(slope * np.abs(w)))
+    with np.errstate(over="ignore"):
+        total = float(np.sum(slope * np.abs(w)))
+    if not math.isfinite(total):
+        raise ValueError("X has columns so small that their weights overflow: multiply them by a constant.")
+    return int(np.count_nonzero((w != 0) & (slope > 0))), total
 
 
 def find_strength(
