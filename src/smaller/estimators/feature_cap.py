@@ -22,7 +22,7 @@ def check_max_features(most: Any) -> int | None:
 
 def beyond(assembly: Assembly, most: int | None) -> Callable[[PathPoint], bool]:
     """Return the question whether a point of a path keeps more features than ``most``; ones are no feature."""
-    names, _ = assembly.origin()
+    names, _, _ = assembly.origin()
 
     def more(point: PathPoint) -> bool:
         return most is not None and int(np.sum(names[point.columns] >= 0)) > most
