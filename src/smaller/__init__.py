@@ -44,7 +44,7 @@ __all__ = [
     "select_by_evidence",
     "smlr_path",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def __getattr__(name: str) -> object:

@@ -12,13 +12,13 @@ import os
 import re
 import struct
 import zipfile
+from importlib.metadata import version
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from smaller.persistence.registry import (
-    ADDED,
     FORMAT,
     MAX_DEPTH,
     MAX_JSON_BYTES,
@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str] | BinaryIO, *, max_bytes: int = MAX_BYTES)
             members = _members(archive, size)
             head = _head(archive, members)
             arrays = [_array(archive.read(f"{i}.npy"), digest) for i, digest in enumerate(head["arrays"])]
-            return _Reader(arrays).decode(head["model"], "model", 0)
+            return _Reader(arrays, _written_by_another(head)).decode(head["model"], "model", 0)
     except ModelFileError:
         raise
     except (
@@ -129,6 +129,12 @@ def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict
     return head
 
 
+def _written_by_another(head: dict[str, Any]) -> bool:
+    """Tell whether another version wrote the file: an argument that came later means its default then."""
+    made_with = head.get("made_with")
+    return isinstance(made_with, dict) and made_with.get("smaller") != version("smaller")
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -160,8 +166,9 @@ def _array(data: bytes, digest: Any) -> np.ndarray:
 class _Reader:
     """Turns a tree of JSON values back into a model, field by field."""
 
-    def __init__(self, arrays: list[np.ndarray]) -> None:
+    def __init__(self, arrays: list[np.ndarray], tolerant: bool) -> None:
         self.arrays = arrays
+        self._tolerant = tolerant  # of arguments that are missing, since they came later
         self._checked: set[tuple[int, bool]] = set()
 
     def decode(self, node: Any, field: str, depth: int) -> Any:
@@ -251,18 +258,16 @@ class _Reader:
         values = {key: self.decode(part, key, depth + 1) for key, part in state.items()}
         if dataclasses.is_dataclass(cls):
             return cls(**values)
-        required = set(cls._get_param_names()) if issubclass(cls, BaseEstimator) else set()  # type: ignore[attr-defined]
+        arguments = inspect.signature(cls).parameters if issubclass(cls, BaseEstimator) else {}
         for key in values:
-            if not key.isidentifier() or key.startswith("__") or (key not in required and hasattr(cls, key)):
+            if not key.isidentifier() or key.startswith("__") or (key not in arguments and hasattr(cls, key)):
                 raise ModelFileError(f"{name} has no attribute {key[:80]!r}.")
-        for key in required.intersection(ADDED.get(cls.__name__, ())) - values.keys():
-            values[key] = inspect.signature(cls).parameters[key].default
-        if not required <= values.keys():
-            raise ModelFileError(
-                f"{name} lacks {sorted(required - values.keys())}: made by another version of smaller."
-            )
+        late = {key: argument.default for key, argument in arguments.items() if key not in values}
+        lacking = sorted(late if not self._tolerant else (key for key in late if late[key] is inspect.Parameter.empty))
+        if lacking:
+            raise ModelFileError(f"{name} lacks {lacking}: the file is not whole, or of another version of smaller.")
         made = cls.__new__(cls)
-        vars(made).update(values)
+        vars(made).update(late | values)
         return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ADDED", "FORMAT", "MAX_DEPTH", "MAX_JSON_BYTES", "MAY_BE_UNKNOWN", "SCALARS", "SPARSE", "VERSION",
+__all__ = ["FORMAT", "MAX_DEPTH", "MAX_JSON_BYTES", "MAY_BE_UNKNOWN", "SCALARS", "SPARSE", "VERSION",
            "ModelFileError", "check_keys", "check_size", "check_text", "check_values", "type_name",
            "type_of"]  # fmt: skip
 
@@ -53,17 +53,6 @@ _TYPES: dict[str, tuple[str, ...]] = {
 _MOVED = {
     "smaller.columns": "smaller.app.columns",
     "smaller.study.answer": "smaller.app.study.answer",
-}
-# Arguments that came after the first files: a file without one means its default, which changes nothing.
-ADDED = {
-    "IVM": ("posterior",),
-    "JCFO": ("starts",),
-    "JCFOCV": ("starts",),
-    "KLR": ("posterior",),
-    "SBMLR": ("count", "cv", "posterior", "relax"),
-    "SMLR": ("posterior",),
-    "SMLRCV": ("max_features", "posterior", "relax"),
-    "SparseProbit": ("posterior",),
 }
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 MAY_BE_UNKNOWN = {
