@@ -21,10 +21,11 @@ from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.feature_cap import affordable, check_max_features
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
 from smaller.estimators.intervals import ProbabilityRanges
-from smaller.estimators.regularization_path import as_path, check_alphas, largest_alpha
+from smaller.estimators.regularization_path import as_path
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
+from smaller.estimators.strength import check_alpha_scale, grid_of
 from smaller.priors import ElasticNet
 from smaller.problem import Solution
 from smaller.searches.path import PathPoint, trace_path
@@ -54,6 +55,9 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
     ----------
     alphas : int or array-like, default=100
         Number of log-spaced strengths below the one that zeroes every weight, or the strengths themselves.
+    alpha_scale : {"sum", "max"}, default="sum"
+        What a list of ``alphas`` holds: strengths, or shares of the one that zeroes every weight on all rows. Folds use
+        the same strengths.
     eps : float, default=None
         Smallest strength as a fraction of the largest: 1e-2 if there are more columns than rows, else 1e-3.
     cv : int, splitter or iterable, default=5
@@ -85,7 +89,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
     Attributes
     ----------
     alpha_, l1_ratio_ : float
-        The chosen strength and mix.
+        The chosen strength, on the scale of the sum, and mix.
     alphas_ : ndarray of shape (n_alphas,) or (n_l1_ratios, n_alphas)
         The grid, largest first.
     scores_ : ndarray of shape (n_folds, n_alphas) or (n_folds, n_l1_ratios, n_alphas)
@@ -112,6 +116,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         self,
         *,
         alphas: Any = 100,
+        alpha_scale: str = "sum",
         eps: float | None = None,
         cv: Any = 5,
         scoring: Any = "neg_log_loss",
@@ -139,6 +144,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         verbose: int = 0,
     ) -> None:
         self.alphas = alphas
+        self.alpha_scale = alpha_scale
         self.eps = eps
         self.cv = cv
         self.scoring = scoring
@@ -201,11 +207,8 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         models = [self._model(ratio) for ratio in ratios]
         assemblies = [model._assemble(data, basis, centers, 1.0) for model in models]
         d = data.X.shape[1] if centers is None else len(centers)
-        given = not isinstance(self.alphas, int | np.integer)
-        grids = [
-            check_alphas(self.alphas, self.eps, 0.0 if given else largest_alpha(a.problem), (data.X.shape[0], d))
-            for a in assemblies
-        ]
+        scale, shape = check_alpha_scale(self.alpha_scale), (data.X.shape[0], d)
+        grids = [grid_of(a.problem, self.alphas, self.eps, scale, shape) for a in assemblies]
         options = self._options()
         walks: dict[int, list[PathPoint]] = {}
         allowed = None

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from smaller.estimators.assembly import Assembly
 from smaller.estimators.feature_cap import beyond, check_max_features
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
-from smaller.problem import Problem, Status
-from smaller.searches.path import PathPoint, alpha_grid, trace_path
+from smaller.estimators.strength import check_alpha_scale, grid_of, largest_alpha
+from smaller.problem import Status
+from smaller.searches.path import PathPoint, trace_path
 from smaller.solvers import Method
 from smaller.solvers.driver import Progress
 from smaller.validation import check_classification_data, check_integer, check_number
 
-__all__ = ["RegularizationPath", "alpha_max", "as_path", "check_alphas", "largest_alpha", "path_of", "smlr_path"]
+__all__ = ["RegularizationPath", "alpha_max", "as_path", "path_of", "smlr_path"]
 
 
 @dataclass(frozen=True)
@@ -84,32 +84,6 @@ class RegularizationPath:
     def converged(self) -> bool:
         """Whether every strength met its tolerance."""
         return all(status is Status.CONVERGED for status in self.statuses)
-
-
-def check_alphas(alphas: Any, eps: Any, largest: float, shape: tuple[int, int]) -> Array:
-    """Return the grid of strengths, decreasing: given values, or a number of log-spaced ones below ``largest``."""
-    if isinstance(alphas, Integral):
-        count = check_integer("alphas", alphas, least=1)
-        n, d = shape
-        ratio = (
-            (1e-2 if d > n else 1e-3) if eps is None else check_number("eps", eps, least=0.0, most=1.0, open_left=True)
-        )
-        # All gradients zero (constant features): any strength gives the null model.
-        return alpha_grid(largest if largest > 0.0 else 1.0, count, ratio)
-    values = np.asarray(alphas, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all() or (values <= 0).any():
-        raise ValueError("alphas must be a number of strengths, or a one-dimensional list of finite values > 0.")
-    return np.sort(values)[::-1]
-
-
-def largest_alpha(problem: Problem) -> float:
-    """Return the strength (in units of the problem's prior) that zeroes every penalised weight."""
-    largest = problem.alpha_max()
-    if not np.isfinite(largest):
-        raise ValueError(
-            "There is no largest alpha without an l1 part: l1_ratio must be > 0, or give alphas as a list."
-        )
-    return largest
 
 
 def path_of(
@@ -205,7 +179,8 @@ def smlr_path(
     tol, max_iter, solver
         As in :class:`SMLR`, for every strength.
     **settings
-        Other parameters of :class:`SMLR`: ``l1_ratio``, ``kernel``, ``coding``, ``penalty_factors``, ...
+        Other parameters of :class:`SMLR`: ``l1_ratio``, ``kernel``, ``coding``, ``penalty_factors``, ... With
+        ``alpha_scale="max"`` a list of ``alphas`` holds shares of the largest strength.
 
     Returns
     -------
@@ -227,8 +202,8 @@ def smlr_path(
     tol = check_number("tol", tol, least=0.0, open_left=True)
     max_iter = check_integer("max_iter", max_iter, least=1)
     method = check_solver(solver)
-    largest = largest_alpha(assembly.problem) if isinstance(alphas, Integral) else 0.0
-    grid = check_alphas(alphas, eps, largest, (data.X.shape[0], d))
+    scale = check_alpha_scale(settings.get("alpha_scale", "sum"))
+    grid = grid_of(assembly.problem, alphas, eps, scale, (data.X.shape[0], d))
     most = check_max_features(max_features)
     path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
     if not path.converged:
@@ -238,7 +213,7 @@ def smlr_path(
 
 
 def alpha_max(X: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> float:
-    """Return the smallest ``alpha`` at which every penalised weight of :class:`SMLR` is zero.
+    """Return the smallest ``alpha``, on the scale of the sum, at which every penalised weight of :class:`SMLR` is zero.
 
     Parameters
     ----------

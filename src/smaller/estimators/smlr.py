@@ -14,6 +14,7 @@ from smaller.estimators.assembly import Assembly, basis_is_linear, survey
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.solver_choice import check_solver
+from smaller.estimators.strength import check_alpha_scale, unit_of_strength
 from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
 from smaller.problem import Problem, Solution
@@ -96,7 +97,7 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
         )
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
-        alpha = check_number("alpha", self.alpha, least=0.0)
+        alpha = self._strength(data, basis, centers)
         tol = check_number("tol", self.tol, least=0.0, open_left=True)
         max_iter = check_integer("max_iter", self.max_iter, least=1)
         method = check_solver(self.solver)
@@ -104,8 +105,13 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
         start = self._warm(data, basis, assembly) if check_flag("warm_start", self.warm_start) else None
         solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)
         self._ended(basis, assembly, solution)
+        self.alpha_ = alpha
         w, b = assembly.to_user(solution.w, solution.b)
         return Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(solution, w=w, b=b))
+
+    def _strength(self, data: TrainingData, basis: Basis, centers: Array | None) -> float:
+        """Return the strength on the scale of the sum."""
+        return check_number("alpha", self.alpha, least=0.0)
 
     def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:
         """Keep what only the solver's units tell."""
@@ -165,6 +171,9 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
     ----------
     alpha : float, default=1.0
         Strength of the penalty, the papers' lambda; ``C = 1/alpha`` in scikit-learn, ``alpha/n`` in glmnet.
+    alpha_scale : {"sum", "max"}, default="sum"
+        "max": ``alpha`` is a share of the smallest strength that zeroes every weight on the rows of this fit. It means
+        the same for every subsample and for weights of any sum, which ensembles need; 0.05 is a sensible beginning.
     l1_ratio : float in [0, 1], default=1.0
         1 is the Laplace prior of the paper; below 1 correlated features share their weight.
     kernel : {"rbf", "poly", "linear", "precomputed"}, callable or None, default=None
@@ -209,6 +218,8 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
+    alpha_ : float
+        The strength on the scale of the sum.
     coef_ : ndarray of shape (1 or n_classes, n_features)
         Weights; exactly zero for features that are not used. Not there with a kernel.
     active_features_ : ndarray
@@ -249,6 +260,7 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         self,
         alpha: float = 1.0,
         *,
+        alpha_scale: str = "sum",
         l1_ratio: float = 1.0,
         kernel: Any = None,
         gamma: Any = "scale",
@@ -270,6 +282,7 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
+        self.alpha_scale = alpha_scale
         self.l1_ratio = l1_ratio
         self.kernel = kernel
         self.gamma = gamma
@@ -292,6 +305,12 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
 
     def _l1_ratio(self) -> float:
         return check_number("l1_ratio", self.l1_ratio, least=0.0, most=1.0)
+
+    def _strength(self, data: TrainingData, basis: Basis, centers: Array | None) -> float:
+        alpha = check_number("alpha", self.alpha, least=0.0)
+        if check_alpha_scale(self.alpha_scale) == "sum":
+            return alpha
+        return alpha * unit_of_strength(self._assemble(data, basis, centers, 1.0).problem, self.alpha_scale)
 
     def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:
         self._keep(basis, assembly.problem, assembly.origin(), solution)
@@ -319,7 +338,7 @@ class RMLR(_MultinomialClassifier):
 
     Attributes
     ----------
-    classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
+    classes_, alpha_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
         As in :class:`SMLR`.
 
     Examples
