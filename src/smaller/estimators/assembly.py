@@ -134,7 +134,9 @@ def survey(X: Any, weight: Array | None, ridge: Array, free_intercept: bool) -> 
     kept, shifts = np.full(len(low), True), np.zeros(len(low))
     if free_intercept:
         kept = low < high
-        shifts = np.where(kept & _fully_stored(X), _middles(low, high, X.dtype), 0.0)
+        shifts = _middles(low, high, X.dtype) * kept
+        if shifts.any():
+            shifts *= _fully_stored(X)
     with np.errstate(over="ignore"):
         scales = powers_of_two(np.maximum(np.abs(low - shifts), np.abs(high - shifts)))
     if scales is None:
