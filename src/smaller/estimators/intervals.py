@@ -57,7 +57,7 @@ class ProbabilityRanges:
         origin: tuple[Array, Array, Array],
         solution: Solution,
         *,
-        strength: float | None = None,
+        strength: float | Array | None = None,
         measured: bool = True,
     ) -> None:
         """Keep what ranges need, if asked for: ``solution`` is the optimum of ``problem``, times ``strength``."""

@@ -6,8 +6,10 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
@@ -16,10 +18,12 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.assembly import Assembly
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
+from smaller.estimators.blocks import Blocks, check_blocks, forget_blocks, store_blocks
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import assemble
 from smaller.papers import find_greedily
+from smaller.searches.blocks import BlockFit, find_strengths
 from smaller.searches.evidence import EvidenceFit, find_strength
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_factors, check_flag, check_integer, check_number
@@ -35,7 +39,8 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
 
         alpha = W / sum_j |w_j|,     W = number of non-zero weights
 
-    One fit takes the place of a cross-validation. Scale the features first: one strength serves all of them.
+    One fit takes the place of a cross-validation. Scale the features first: one strength serves all of them, or all of
+    a block (``blocks``).
 
     Parameters
     ----------
@@ -46,6 +51,11 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     fallback : {"max_f", "null"}, default="max_f"
         What to return, with a warning, when no strength is self-consistent: the model that comes nearest (the
         largest ``alpha * sum |w| / W``; in greedy mode, the one the scheme ends with), or the model without features.
+        With several ``blocks`` always the latter.
+    blocks : array-like of shape (n_features,) or dict, default=None
+        A strength of its own for every block of features that belong together (kinds of measurement, kernels): a label
+        per feature, or a dict from names of blocks to indices or names of their columns. Each block's equation is the
+        one above, for its own weights. Not with ``mode="greedy"``, ``kernel`` or ``penalize_intercept``.
     relax : bool, default=False
         Take the shrinkage out of the probabilities, as far as rows left out confirm it: ``coef_`` becomes ``a``
         times the penalised weights plus ``c`` times a refit of their support, a ridge whose strength is its own
@@ -80,7 +90,14 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     Attributes
     ----------
     alpha_ : float
-        The strength found.
+        The strength found; not a number with several ``blocks``.
+    alphas_ : ndarray of shape (n_blocks,)
+        With ``blocks``: the strength of each; infinite for a block that is left out, not a number for one of which
+        nothing is penalised.
+    n_active_blocks_ : ndarray of shape (n_blocks,)
+        With ``blocks``: W of each.
+    block_names_, blocks_ : ndarray
+        With ``blocks``: the name of each, and the block of every feature as an index into the names.
     n_active_ : int
         W, the number of penalised weights that are not zero, counted as ``count`` says.
     log_evidence_ : float
@@ -118,6 +135,7 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
         *,
         mode: str = "path",
         fallback: str = "max_f",
+        blocks: Any = None,
         relax: bool = False,
         posterior: bool = False,
         cv: Any = 5,
@@ -140,6 +158,7 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     ) -> None:
         self.mode = mode
         self.fallback = fallback
+        self.blocks = blocks
         self.relax = relax
         self.posterior = posterior
         self.cv = cv
@@ -163,26 +182,48 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         relax = check_flag("relax", self.relax)
         forget_relaxed(self)
-        assembly, found = self._find(data, basis, centers, progress)
-        self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, found.n_active, found.log_evidence
-        self._keep(basis, assembly.problem, assembly.origin(), found.solution, strength=found.alpha)
+        forget_blocks(self)
+        blocks = self._blocks(data, centers)
+        assembly, found = self._find(data, basis, centers, progress, blocks)
+        if blocks is not None and isinstance(found, BlockFit):
+            store_blocks(self, blocks, found.alphas, found.n_active)
+        self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, int(np.sum(found.n_active)), found.log_evidence
+        self._keep(basis, assembly.problem, assembly.origin(), found.solution, strength=found.strengths)
         w, b = assembly.to_user(found.solution.w, found.solution.b)
         fitted = Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(found.solution, w=w, b=b))
         if not relax:
             return fitted
         ended = Ended(basis, assembly, found.solution.w, found.solution.b)
-        return relaxed(self, fitted, ended, data, self._repeat, self.cv)
+        return relaxed(self, fitted, ended, data, partial(self._repeat, blocks), self.cv)
 
-    def _repeat(self, data: TrainingData) -> Ended:
+    def _blocks(self, data: TrainingData, centers: Array | None) -> Blocks | None:
+        if self.blocks is None:
+            return None
+        if centers is not None:
+            raise ValueError("blocks belong to features: leave them out with a kernel, or give kernel columns as X.")
+        if self.mode == "greedy":
+            raise ValueError("blocks have no greedy mode: use mode='path'.")
+        if self.fit_intercept and self.penalize_intercept:
+            raise ValueError("blocks hold features, and a penalised intercept would be in none: leave it free.")
+        return check_blocks(self.blocks, data.X.shape[1], getattr(self, "feature_names_in_", None))
+
+    def _repeat(self, blocks: Blocks | None, data: TrainingData) -> Ended:
         """Go through the whole fit again, on other rows."""
         basis, centers = self._basis(data)
-        assembly, found = self._find(data, basis, centers, None)
+        assembly, found = self._find(data, basis, centers, None, blocks)
         return Ended(basis, assembly, found.solution.w, found.solution.b)
 
     def _find(
-        self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None
-    ) -> tuple[Assembly, EvidenceFit]:
-        search = {"path": find_strength, "greedy": find_greedily}[check_choice("mode", self.mode, ("path", "greedy"))]
+        self,
+        data: TrainingData,
+        basis: Basis,
+        centers: Array | None,
+        progress: Progress | None,
+        blocks: Blocks | None,
+    ) -> tuple[Assembly, EvidenceFit | BlockFit]:
+        search: Any = {"path": find_strength, "greedy": find_greedily}[
+            check_choice("mode", self.mode, ("path", "greedy"))
+        ]
         fallback = check_choice("fallback", self.fallback, ("max_f", "null"))
         tol = check_number("tol", self.tol, least=0.0, open_left=True)
         max_iter = check_integer("max_iter", self.max_iter, least=1)
@@ -198,14 +239,13 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
             penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
         )
-        found = search(
-            assembly.problem,
-            tol=tol,
-            max_iter=max_iter,
-            fallback=fallback,
-            progress=progress,
-            canonical=check_choice("count", self.count, ("canonical", "as_found")) == "canonical",
-        )
+        canonical = check_choice("count", self.count, ("canonical", "as_found")) == "canonical"
+        if blocks is None:
+            search = partial(search, fallback=fallback)
+        else:
+            numbers = blocks.of_feature[assembly.origin()[0]]
+            search = partial(find_strengths, blocks=numbers, count=len(blocks.names), fallback=fallback)
+        found = search(assembly.problem, tol=tol, max_iter=max_iter, progress=progress, canonical=canonical)
         return assembly, found
 
 

@@ -56,9 +56,9 @@ _MOVED = {
 }
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 MAY_BE_UNKNOWN = {
-    "alphas", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "reach", "refit_strength_",
-    "relevance_",
-    "scores_", "validation_error", "validation_errors_", "validation_losses_", "violation",
+    "alpha_", "alphas", "alphas_", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "reach",
+    "refit_strength_", "relevance_", "scores_", "validation_error", "validation_errors_",
+    "validation_losses_", "violation",
 }  # fmt: skip
 SCALARS = {name: getattr(np, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")}
 SCALARS |= {"uint64": np.uint64, "float32": np.float32, "float64": np.float64, "bool": np.bool_, "str": np.str_}

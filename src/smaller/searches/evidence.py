@@ -11,13 +11,14 @@ E_W is continuous in alpha, W is not, so f may jump across 1 (a kink). Towards l
 crossing nearest to the null model is unstable, the one below it, where f falls through 1 as alpha decreases, is meant.
 
 * :func:`find_strength`: certified solves along the path, bracket and bracket search; the default.
-* :mod:`smaller.searches.greedy`: the paper's own scheme, one weight at a time.
+* :mod:`smaller.searches.blocks`: a strength for every block of columns.
+* :mod:`smaller.papers.greedy`: the paper's own scheme, one weight at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,12 +26,22 @@ from scipy import linalg, special
 
 from smaller.arrays import Array, to_host
 from smaller.priors import ElasticNet
-from smaller.problem import Certificate, Problem, Solution, Status
+from smaller.problem import Certificate, Point, Problem, Solution, Status
 from smaller.solvers import make_stepper
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, Run, descend
 
-__all__ = ["EvidenceFit", "count_weights", "find_strength", "log_evidence"]
+__all__ = [
+    "EvidenceFit",
+    "Grid",
+    "Others",
+    "Solved",
+    "count_weights",
+    "find_crossing",
+    "find_strength",
+    "log_evidence",
+    "meets",
+]
 
 _COARSE = 10.0 ** (-1.0 / 15.0)  # the bracket: 15 strengths a decade
 _FINE = 2048  # grid steps in a coarse one; neighbours differ by 7.5e-5
@@ -38,6 +49,7 @@ _FLAT = 1e-2  # |f - 1| beyond this at neighbouring strengths is a jump of W
 _BRACKET_TOL = 1e-4  # while only the side of 1 matters
 _DOUBTFUL = 0.1  # |log f| below which a loose solve cannot tell the side
 _DECADES_BELOW_ONE, _DECADES = 3, 8  # searched while f never exceeded 1, and in all
+_FULL = 0.9  # of the rows: with so many weights in all, a block is followed no further
 _SINGULAR = 1e-12  # pivots of the Hessian, scaled to unit diagonal
 
 
@@ -50,9 +62,24 @@ class EvidenceFit:
     n_active: int  # W: penalised weights that are not zero
     log_evidence: float  # not a number where there is no fixed point
 
+    @property
+    def strengths(self) -> float:
+        """What the prior was multiplied by."""
+        return self.alpha
+
 
 @dataclass(frozen=True)
-class _Solved:
+class Others:
+    """The columns that keep their strengths while that of a block is looked for."""
+
+    inside: Array  # (d,) bool: the block
+    strengths: Array  # (d, 1) of the others; 0 inside
+    start: Point  # the optimum without the block
+    G: Array  # (d, q) gradient of the loss there
+
+
+@dataclass(frozen=True)
+class Solved:
     """The optimum at position ``k`` of the grid of strengths."""
 
     k: int
@@ -70,31 +97,47 @@ class _Solved:
         return self.log_f > 0.0
 
 
-class _Grid:
+class Grid:
     """Optima on a fixed geometric grid below ``alpha_max``, each solve started from another's end.
 
-    Only strengths of the grid are ever tried, so rounding (the order of rows, say) cannot move the answer.
+    Only strengths of the grid are ever tried, so rounding (the order of rows, say) cannot move the answer. With
+    ``others`` the strength is that of a block, and ``alpha_max`` that which empties it.
     """
 
-    def __init__(self, problem: Problem, tol: float, max_iter: int, progress: Progress | None, canonical: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        max_iter: int,
+        progress: Progress | None,
+        canonical: bool,
+        others: Others | None = None,
+    ) -> None:
         assert isinstance(problem.prior, ElasticNet)
         self.problem, self.prior = problem, problem.prior
         self.tol, self.max_iter, self.canonical = tol, max_iter, canonical
         self.stopped = False
-        self._progress = progress
+        self._progress, self._others = progress, others
         self.null = problem.null()
         self.scale = max(self.null.loss, 1e-300)
-        self.largest = problem.alpha_max()
+        self.largest = problem.alpha_max() if others is None else _emptying(problem, others)
         self.stepper = make_stepper(problem)
 
     def alpha(self, k: int) -> float:
         return self.largest * math.pow(_COARSE, k / _FINE)
 
-    def at(self, k: int, start: _Solved | None, *, loose: bool = False) -> _Solved:
+    def prior_at(self, alpha: float) -> ElasticNet:
+        """Return the prior with the strength ``alpha``."""
+        if self._others is None:
+            return self.prior.times(alpha)
+        strengths = np.where(self._others.inside[:, None], alpha, self._others.strengths)
+        return ElasticNet(strengths * self.prior.slope)
+
+    def at(self, k: int, start: Solved | None, *, loose: bool = False) -> Solved:
         """Solve at position ``k``, going on from ``start``."""
         alpha = self.alpha(k)
-        problem = self.problem.with_prior(self.prior.times(alpha))
-        point, G = (self.null, None) if start is None else (start.run.point, start.run.G)
+        problem = self.problem.with_prior(self.prior_at(alpha))
+        point, G = self._start() if start is None else (start.run.point, start.run.G)
         if isinstance(self.stepper, Coordinate):  # the sequential strong rule, as along any path
             self.stepper.lookahead = 0.0 if start is None else min(max(start.alpha / alpha - 1.0, 0.0), 1.0)
         run = descend(
@@ -107,7 +150,21 @@ class _Grid:
             max_iter=self.max_iter,
             progress=None if self._progress is None else self._report,
         )
-        return _Solved(k, alpha, run, *count_weights(self.problem, run.point.w, run.point.b, self.canonical))
+        inside = None if self._others is None else self._others.inside
+        return Solved(k, alpha, run, *count_weights(self.problem, run.point.w, run.point.b, self.canonical, inside))
+
+    def _start(self) -> tuple[Point, Array | None]:
+        return (self.null, None) if self._others is None else (self._others.start, self._others.G)
+
+    def full(self, solved: Solved) -> bool:
+        """Whether a block has made the model about as large as the rows allow."""
+        if self._others is None:
+            return False
+        weight = self.problem.weight
+        n = len(self.problem.y) if weight is None else int(np.count_nonzero(to_host(weight)))
+        point, likelihood = solved.run.point, self.problem.likelihood
+        determined = likelihood.n_outputs - likelihood.shift_invariant
+        return count_weights(self.problem, point.w, point.b, self.canonical)[0] > _FULL * n * determined
 
     def _report(self, iteration: int, certificate: Certificate) -> bool:
         """Ask the caller whether to stop; then all solves stop."""
@@ -115,19 +172,34 @@ class _Grid:
         self.stopped = bool(self._progress(iteration, certificate))
         return self.stopped
 
-    def solution(self, solved: _Solved, status: Status) -> Solution:
+    def solution(self, solved: Solved, status: Status) -> Solution:
         """Return the solution in the search's words; a solve that did not converge keeps its own."""
-        problem = self.problem.with_prior(self.prior.times(solved.alpha))
+        problem = self.problem.with_prior(self.prior_at(solved.alpha))
         solution = solved.run.solution(problem, self.stepper.name, self.scale)
         if not self.canonical:
             solution = replace(solution, w=solved.run.point.w, b=solved.run.point.b)
         return replace(solution, status=status) if solution.status is Status.CONVERGED else solution
 
 
-def count_weights(problem: Problem, w: Array, b: Array, canonical: bool = True) -> tuple[int, float]:
-    """Return W and E_W of the weights, in canonical form if asked for; ``problem`` has unit strength."""
+def _emptying(problem: Problem, others: Others) -> float:
+    """Return the strength of a block at which all its weights are zero, the others as they are."""
+    slope = _slopes(problem, others.G)[:, 0]
+    steepest = np.abs(to_host(others.G)).max(axis=1)
+    counted = others.inside & (slope > 0)
+    return float(np.max(steepest[counted] / slope[counted], initial=0.0))
+
+
+def count_weights(
+    problem: Problem, w: Array, b: Array, canonical: bool = True, inside: Array | None = None
+) -> tuple[int, float]:
+    """Return W and E_W of the weights, in canonical form if asked for; ``problem`` has unit strength.
+
+    ``inside`` (d,) says which columns count; None: all.
+    """
     w = to_host(problem.canonical(w, b)[0] if canonical else w)
     slope = _slopes(problem, w)
+    if inside is not None:
+        w, slope = w[inside], slope[inside]
     with np.errstate(over="ignore"):
         total = float(np.sum(slope * np.abs(w)))
     if not math.isfinite(total):
@@ -150,38 +222,49 @@ def find_strength(
     even number of classes W depends on which of several optima is counted; ``canonical=False`` takes the one the solver
     ends with, as the paper does.
     """
-    grid = _Grid(problem, tol, max_iter, progress, canonical)
-    best: _Solved | None = None
-    entry: _Solved | None = None  # where f rose above 1
-    for above, below in _brackets(grid):
-        best = above if best is None or above.log_f > best.log_f else best
-        entry = entry or above if above.above else None
-        if grid.stopped:
-            return _fit(grid, above, Status.STOPPED)
-        if below is not None and entry is not None:
-            above, below = _between(grid, above, below)
-            if grid.stopped:
-                return _fit(grid, above, Status.STOPPED)
-            # Below a large jump the iteration (5) would leap past the strengths with f > 1, and from there collapse.
-            if math.log(below.alpha) - below.log_f <= math.log(entry.alpha):
-                return _fit(grid, above, _status(above))
+    grid = Grid(problem, tol, max_iter, progress, canonical)
+    found, best = find_crossing(grid)
+    if found is not None:
+        return _fit(grid, found, Status.STOPPED if grid.stopped else _status(found))
     if best is None or fallback == "null":
         return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)
     return _fit(grid, grid.at(best.k, best), Status.NO_FIXED_POINT)
 
 
-def _status(solved: _Solved) -> Status:
-    return Status.CONVERGED if abs(math.expm1(solved.log_f)) < _FLAT else Status.KINK
+def find_crossing(grid: Grid) -> tuple[Solved | None, Solved | None]:
+    """Return where f falls through 1 (or a caller has stopped the search), and the optimum with the largest f."""
+    best: Solved | None = None
+    entry: Solved | None = None  # where f rose above 1
+    for above, below in _brackets(grid):
+        best = above if best is None or above.log_f > best.log_f else best
+        entry = entry or above if above.above else None
+        if grid.stopped:
+            return above, best
+        if below is not None and entry is not None:
+            above, below = _between(grid, above, below)
+            # Below a large jump the iteration (5) would leap past the strengths with f > 1, and from there collapse.
+            if grid.stopped or math.log(below.alpha) - below.log_f <= math.log(entry.alpha):
+                return above, best
+    return None, best
 
 
-def _fit(grid: _Grid, solved: _Solved, status: Status) -> EvidenceFit:
+def meets(log_f: float) -> bool:
+    """Whether f is 1, as far as a fixed point can be told from a jump."""
+    return abs(math.expm1(log_f)) < _FLAT
+
+
+def _status(solved: Solved) -> Status:
+    return Status.CONVERGED if meets(solved.log_f) else Status.KINK
+
+
+def _fit(grid: Grid, solved: Solved, status: Status) -> EvidenceFit:
     solution = grid.solution(solved, status)
     valid = status in (Status.CONVERGED, Status.KINK)
     evidence = log_evidence(grid.problem, solution.w, solution.b) if valid else math.nan
     return EvidenceFit(solution, solved.alpha, solved.n_active, evidence)
 
 
-def _brackets(grid: _Grid) -> Iterator[tuple[_Solved, _Solved | None]]:
+def _brackets(grid: Grid) -> Iterator[tuple[Solved, Solved | None]]:
     """Go down the path; yield every optimum, and the next one with it where f falls through 1 between them.
 
     Loose solves do: only the side of 1 matters here, and where that is in doubt the solve is made tight.
@@ -189,7 +272,7 @@ def _brackets(grid: _Grid) -> Iterator[tuple[_Solved, _Solved | None]]:
     if grid.largest <= 0.0:
         return
     steps = round(-1.0 / math.log10(_COARSE))
-    previous: _Solved | None = None
+    previous: Solved | None = None
     exceeded = False
     for step in range(1, steps * _DECADES + 1):
         if not exceeded and step > steps * _DECADES_BELOW_ONE:
@@ -202,13 +285,15 @@ def _brackets(grid: _Grid) -> Iterator[tuple[_Solved, _Solved | None]]:
             return
         if previous is not None:
             yield previous, (solved if previous.above and not solved.above else None)
+        if grid.full(solved):
+            return
         exceeded = exceeded or solved.above
         previous = solved
     if previous is not None:
         yield previous, None
 
 
-def _between(grid: _Grid, above: _Solved, below: _Solved) -> tuple[_Solved, _Solved]:
+def _between(grid: Grid, above: Solved, below: Solved) -> tuple[Solved, Solved]:
     """Narrow a bracket to neighbours of the grid.
 
     Interpolation of log f against log alpha; after a step that did not halve the bracket, its middle.
@@ -227,7 +312,7 @@ def _between(grid: _Grid, above: _Solved, below: _Solved) -> tuple[_Solved, _Sol
     return grid.at(above.k, above), below
 
 
-def log_evidence(problem: Problem, w: Array, b: Array) -> float:
+def log_evidence(problem: Problem, w: Array, b: Array, blocks: Sequence[Array | None] = (None,)) -> float:
     r"""Return the logarithm of the evidence at a self-consistent point, in Laplace's approximation.
 
     .. math:: \log P(D) = -NLL - W \log E_W + \log\Gamma(W) - W \log 2 - \tfrac12 \log|A| + \tfrac m2 \log 2\pi
@@ -235,11 +320,11 @@ def log_evidence(problem: Problem, w: Array, b: Array) -> float:
     A is the Hessian of the NLL in the m parameters integrated over: the active weights (in units of their penalty
     factors, which makes the result independent of the scale of a column) and the free block, under a flat prior. The
     paper counts the last term among the constants, but m differs between models. Symmetric coding leaves one free
-    parameter per column undetermined: the last class is left out, and by symmetry it does not matter which.
+    parameter per column undetermined: the last class is left out, and by symmetry it does not matter which. With a
+    strength for each of several ``blocks`` (masks of columns), the terms with W are a sum over them.
     """
     w, b = problem.canonical(w, b)
     point = problem.at(w, b)
-    n_active, total = count_weights(problem, w, b)
     weights = to_host(w)
     slope = np.broadcast_to(_slopes(problem, weights), weights.shape)
     columns, outputs = np.nonzero((weights != 0) & (slope > 0))
@@ -251,7 +336,8 @@ def log_evidence(problem: Problem, w: Array, b: Array) -> float:
     columns = np.append(columns, np.repeat(free, determined))
     outputs = np.append(outputs, np.tile(np.arange(determined), len(free)))
     A = to_host(problem.design.gram(problem.curvature(point), (columns, outputs))) / np.outer(unit, unit)
-    prior = -n_active * math.log(2.0 * total) + float(special.gammaln(n_active)) if n_active else 0.0
+    counted = [count_weights(problem, w, b, inside=block) for block in blocks]
+    prior = sum(float(special.gammaln(W)) - W * math.log(2.0 * total) for W, total in counted if W)
     return -point.loss + prior - 0.5 * _log_determinant(A) + 0.5 * len(A) * math.log(2.0 * math.pi)
 
 
