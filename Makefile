@@ -22,7 +22,7 @@ ifdef SMALLER_PAPERS
 export SMALLER_PAPERS
 endif
 
-.PHONY: help setup demo test test-real browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
+.PHONY: help setup demo test fuzz test-real browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ demo: setup  ## from a table to a report: which features matter, how sure can on
 # Many small fits: threads inside BLAS would cost more than they bring.
 test: setup  ## run the tests
 	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
+
+# Problems made from seeds, every claim recomputed in extended precision: make fuzz CASES=20000; make fuzz SEED=17
+fuzz: setup  ## fit hostile problems and believe nothing (CASES=1000, FIRST=0, or one SEED)
+	@OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(PY) -m fuzz $(if $(SEED),--seed $(SEED),--cases $(or $(CASES),1000) --first $(or $(FIRST),0))
 
 # One script a part in .ci/real; `make test-real ONLY="browser docs"` runs some of them.
 test-real: setup  ## run the tests that need a real browser, cluster, built wheel ...
