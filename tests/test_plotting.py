@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from smaller import RMLR, SMLR, smlr_path
-from smaller.estimators.kernel_logistic import IVM
+from smaller.estimators.import_vectors import IVM
 from smaller.estimators.stability import StabilitySelection
 from smaller.plotting import (
     CVDisplay,

@@ -15,6 +15,7 @@ from scipy import linalg, sparse
 
 from smaller.arrays import Array
 from smaller.designs import Dense, Design, KernelBlocks, as_design
+from smaller.grams import blocks
 from smaller.kernels import Kernel as KernelFunction
 
 __all__ = ["Basis", "Kernel", "Linear", "Whitened"]
@@ -124,7 +125,11 @@ class Whitened:
 
 
 def _whiten(factor: Array, K: Array) -> Array:
-    return np.asfortranarray(linalg.solve_triangular(factor, K.T, lower=True).T)
+    """Return ``K factor'^-1`` some rows at a time: between two of them Ctrl-C is noticed."""
+    phi = np.empty(K.shape, order="F")
+    for rows in blocks(len(K), 64 * len(factor)):
+        phi[rows] = linalg.solve_triangular(factor, K[rows].T, lower=True).T
+    return phi
 
 
 def _stack(rows: Any, more: Any) -> Any:

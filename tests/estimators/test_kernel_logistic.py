@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from smaller import datasets
-from smaller.estimators.kernel_logistic import IVM, KLR, pivoted_cholesky
+from smaller.estimators.kernel_logistic import IVM, KLR
+from smaller.factors import pivoted_cholesky
 from smaller.kernels import RBF
 
 EXACT = 1e-12  # gap at which Newton's method has nothing left to do

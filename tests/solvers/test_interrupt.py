@@ -28,7 +28,7 @@ X = scale(X)
 PROGRAM = """
 import json, os, signal, threading, time
 import numpy as np
-from smaller import RMLR, SMLR
+from smaller import KLR, RMLR, SMLR
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 rng = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def interrupt():
     sent.append(time.perf_counter())
     os.kill(os.getpid(), signal.SIGINT)
 
-timer = threading.Timer(0.5, interrupt)
+timer = threading.Timer({after}, interrupt)
 timer.start()
 try:
     model.fit(X, y)
@@ -77,6 +77,34 @@ y = rng.integers(0, 3, 20_000)
 """
 
 
+KERNEL = """
+X = rng.normal(size=(3000, 5))
+y = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=3000) > 0).astype(int)
+"""
+
+
+def interrupted(data: str, model: str, settings: str, after: float) -> dict[str, Any]:
+    """Run the program and return its report."""
+    program = textwrap.dedent(PROGRAM).format(data=data, model=model, settings=settings, after=after)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=environment, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    report: dict[str, Any] = json.loads(run.stdout)
+    logging.getLogger(__name__).info("%s: %.3f s from the signal to the end", settings, report["late"] or 0.0)
+    assert report["outcome"] == "interrupted", "the fit was over before the signal: make the problem larger"
+    assert report["same"]
+    return report
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself SIGINT on Windows")
+@pytest.mark.parametrize("after", [0.2, 0.7, 1.5])
+def test_ctrl_c_in_kernel_logistic_regression(after: float) -> None:
+    """Kernel matrix, its factor, Newton's steps: none is one long call."""
+    assert interrupted(KERNEL, "KLR()", "gamma=1.0, alpha=1e-3", after)["late"] < 2.0
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself SIGINT on Windows")
 @pytest.mark.parametrize(
     ("data", "model", "settings"),
@@ -96,16 +124,7 @@ def test_ctrl_c(data: str, model: str, settings: str) -> None:
 
     Half a second is what is promised; the limit here leaves room for a busy machine.
     """
-    program = textwrap.dedent(PROGRAM).format(data=data, model=model, settings=settings)
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=environment, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    report = json.loads(run.stdout)
-    logging.getLogger(__name__).info("%s: %.3f s from the signal to the end", settings, report["late"] or 0.0)
-    assert report["outcome"] == "interrupted", "the fit was over before the signal: make the problem larger"
-    assert report["same"]
+    report = interrupted(data, model, settings, 0.5)
     assert report["late"] < 2.0
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import linalg
 
 from smaller.arrays import Array
+from smaller.factors import cholesky, lower_inverse, weighted_gram
 from smaller.likelihoods import Multinomial
 
 __all__ = ["Submodel"]
@@ -103,11 +103,10 @@ class Submodel:
             diagonal = self.likelihood.curvature(self.eta, self.y, self.weight).diagonal()
             self.W = np.maximum(diagonal, 1e-12 * count[:, None])
         for k in range(self.W.shape[1]):
-            A = self.D.T @ (self.D * self.W[:, k, None])
+            A = weighted_gram(self.D, self.W[:, k])
             A[np.diag_indices(self.d)] += np.append(np.zeros(self.first), np.full(self.d - self.first, self.alpha))
             A[np.diag_indices(self.d)] += 1e-10 * np.trace(A) / max(self.d, 1)
-            C = linalg.cholesky(A, lower=True, check_finite=False)
-            self.factors[k] = linalg.solve_triangular(C, np.eye(self.d), lower=True, check_finite=False)
+            self.factors[k] = lower_inverse(cholesky(A))
 
     def append(self, psi: Array) -> tuple[Array, Array]:
         """Add a whitened column; return the new off-diagonal row (h, d) and diagonal (h,) of the factors."""

@@ -54,7 +54,7 @@ MODELS: dict[str, ModelSpec] = {
         "Cawley, Talbot, Girolami (2006). Sparse multinomial logistic regression via Bayesian L1 regularisation. NIPS.",
     ),
     "ivm": ModelSpec(
-        "smaller.estimators.kernel_logistic",
+        "smaller.estimators.import_vectors",
         "IVM",
         "import vector machine: kernel logistic regression on few rows",
         "Zhu, Hastie (2005). Kernel logistic regression and the import vector machine. JCGS 14(1).",

@@ -1,0 +1,284 @@
+"""IVM: kernel logistic regression on few import points (Zhu and Hastie 2005)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit, check_cv
+
+from smaller.arrays import Array
+from smaller.bases import Basis, Whitened
+from smaller.bases import Kernel as KernelBasis
+from smaller.estimators.base import Fitted
+from smaller.estimators.centers import double_rows
+from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
+from smaller.kernels import Kernel
+from smaller.likelihoods import Multinomial
+from smaller.papers import SELECTIONS
+from smaller.searches.forward import Forward, ImportPath, by_promise, select
+from smaller.solvers.driver import Progress
+from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
+
+__all__ = ["IVM"]
+
+
+class IVM(KernelLogistic):
+    """Import vector machine: kernel logistic regression on few rows, chosen one after the other.
+
+    ``alpha`` multiplies the squared norm of the reproducing kernel Hilbert space against the **sum** of log-losses::
+
+        sum_i c_i log-loss(y_i, f(x_i) + b) + alpha/2 * |f|_K^2,      f(x) = sum_{j in S} a_j K(x, x_j)
+
+    Starting from the intercept alone, the row whose kernel column lowers this sum most joins S, until the sum has
+    converged. Unlike support vectors, import points need not lie near the boundary, their number does not grow with
+    n, and the model gives probabilities. All classes share the points.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength of the penalty, > 0; the paper's lambda as tabulated, ``n`` times the lambda of its formula (3.1), and
+        ``1/C`` of :class:`sklearn.svm.SVC`. Ignored when ``alphas`` is given.
+    kernel, gamma, degree, coef0, kernel_params
+        As in :class:`KLR`.
+    eps, window : float, int
+        Stop when the last ``window`` points (the paper's Delta k) lowered the sum by less than ``eps`` of it; also
+        when no candidate promises ``eps / window``.
+    max_points : int, default=500
+        Largest number of import points.
+    alphas : array-like of float, int or None, default=None
+        Strengths for Algorithm 3: from the largest to the smallest, points are carried over and added. ``alpha_`` is
+        the one with the fewest errors on rows held back (ties: smaller log-loss, then larger strength); the model is
+        then fitted to all rows. An integer k takes k values from exp(10) down to exp(-10).
+    validation_fraction : float, default=0.25
+        Share of the rows, stratified, held back when ``alphas`` is given and ``cv`` is not.
+    cv : int, splitter or None, default=None
+        Cross-validation for ``alphas`` instead of one held-back part.
+    selection : {"lazy", "onestep", "exact"}, default="lazy"
+        "lazy": the largest decrease predicted by one Newton step, weights renewed every ``refresh`` points; "onestep":
+        the true sum after one step for every candidate (Algorithm 2); "exact": after full convergence for every
+        candidate (Algorithm 1; slow, for study).
+    refresh : int, default=10
+        See ``selection``.
+    n_candidates : int, default=None
+        Rows drawn at random as candidates; None: all as long as their kernel columns fit ``memory_limit``, otherwise
+        as many as fit. With a number whose columns do not fit, they are recomputed at every addition.
+    memory_limit : int, default=2**28
+        Bytes of kernel columns that may be held; the n x n matrix never is unless it fits.
+    posterior, fit_intercept, class_weight, tol, max_iter, random_state, verbose
+        As in :class:`KLR`; the certificate is that of the model on the chosen points.
+
+    Attributes
+    ----------
+    support_, support_vectors_ : ndarray
+        The import points, in the order of their choice.
+    dual_coef_ : ndarray of shape (1 or n_classes, n_support)
+        Their weights.
+    import_path_ : ImportPath
+        ``points``, ``alphas``, ``objective`` and ``validation_error`` after every addition (see :meth:`plot_path`).
+        With ``alphas`` and one held-back part this is the path of Algorithm 3, otherwise that of the final fit.
+    alpha_ : float
+        Strength used.
+    alphas_, validation_errors_, validation_losses_ : ndarray
+        With ``alphas``: the strengths, and share of errors and mean log-loss on the rows held back.
+    classes_, intercept_, solution_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`KLR`.
+
+    References
+    ----------
+    Zhu, Hastie (2005). Kernel logistic regression and the import vector machine. JCGS 14(1).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import IVM
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = IVM(alpha=0.1).fit(X, y)
+    >>> len(model.support_), round(model.score(X, y), 2)
+    (10, 0.98)
+    """
+
+    n_centers = None  # the interface's random subset: import points are chosen instead
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: Any = None,
+        eps: float = 1e-3,
+        window: int = 1,
+        max_points: int = 500,
+        alphas: Any = None,
+        validation_fraction: float = 0.25,
+        cv: Any = None,
+        selection: str = "lazy",
+        refresh: int = 10,
+        n_candidates: int | None = None,
+        memory_limit: int = 1 << 28,
+        posterior: bool = False,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.eps = eps
+        self.window = window
+        self.max_points = max_points
+        self.alphas = alphas
+        self.validation_fraction = validation_fraction
+        self.cv = cv
+        self.selection = selection
+        self.refresh = refresh
+        self.n_candidates = n_candidates
+        self.memory_limit = memory_limit
+        self.posterior = posterior
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        assert isinstance(basis, KernelBasis)
+        kernel, X, rng = basis.kernel, double_rows(data.X), generator(self.random_state)
+        likelihood, settings = Multinomial(len(data.classes)), self._settings()
+        y = likelihood.encode(data.codes)
+        for name in ("alphas_", "validation_errors_", "validation_losses_"):
+            self.__dict__.pop(name, None)
+        path = None if self.alphas is None else self._choose_alpha(data, kernel, X, likelihood, y, settings, rng)
+        if self.alphas is None:
+            self.alpha_ = self._strength()
+        model, final, _ = select(
+            kernel,
+            X,
+            likelihood,
+            y,
+            data.weight,
+            [self.alpha_],
+            settings,
+            fit_intercept=check_flag("fit_intercept", self.fit_intercept),
+            rng=rng,
+        )
+        self.import_path_ = final if path is None else path
+        solution = self._certified(data, model, progress)
+        whitened = Whitened(kernel, center_rows(kernel, X, final.points), np.tril(model.phi[final.points]))
+        self._keep_process(whitened, model, solution)
+        dual = whitened.dual_coef(solution.w) if len(final.points) else solution.w
+        return Fitted(KernelBasis(kernel, whitened.centers), final.points, dual, solution.b, likelihood, solution)
+
+    def _settings(self) -> Forward:
+        count = self.n_candidates
+        selection = check_choice("selection", self.selection, ("lazy", *SELECTIONS))
+        refresh = check_integer("refresh", self.refresh, least=1)
+        return Forward(
+            eps=check_number("eps", self.eps, least=0.0),
+            window=check_integer("window", self.window, least=1),
+            max_points=check_integer("max_points", self.max_points, least=1),
+            choose=SELECTIONS.get(selection, by_promise),
+            refresh=refresh if selection == "lazy" else 1,
+            memory_limit=check_integer("memory_limit", self.memory_limit, least=1),
+            n_candidates=None if count is None else check_integer("n_candidates", count, least=1),
+        )
+
+    def _choose_alpha(
+        self,
+        data: TrainingData,
+        kernel: Kernel,
+        X: Any,
+        likelihood: Multinomial,
+        y: Array,
+        settings: Forward,
+        rng: np.random.Generator,
+    ) -> ImportPath | None:
+        """Run Algorithm 3 on every split and set ``alpha_``; return its path where there is one split."""
+        alphas = _grid(self.alphas)
+        weight = np.ones(len(data.codes)) if data.weight is None else data.weight
+        totals, covered = np.zeros((2, len(alphas))), 0.0
+        path = None
+        for train, test in self._splits(data, weight, rng):
+            _, path, stages = select(
+                kernel,
+                X,
+                likelihood,
+                y,
+                np.where(train, weight, 0.0),
+                list(alphas),
+                settings,
+                fit_intercept=check_flag("fit_intercept", self.fit_intercept),
+                rng=rng,
+                watched=test,
+                watched_weight=weight[test],
+            )
+            covered += weight[test].sum()
+            totals += weight[test].sum() * np.array([[s.validation_error, s.validation_loss] for s in stages]).T
+        self.alphas_ = alphas
+        self.validation_errors_, self.validation_losses_ = totals / covered
+        self.alpha_ = float(alphas[np.lexsort((-alphas, self.validation_losses_, self.validation_errors_))[0]])
+        return path if self.cv is None else None
+
+    def _splits(self, data: TrainingData, weight: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+        """Yield which rows to learn from (n,), and the numbers of those to be tested."""
+        rows = np.arange(len(weight))
+        if self.cv is None:
+            share = check_number("validation_fraction", self.validation_fraction, least=0.0, most=0.9, open_left=True)
+            splitter: Any = StratifiedShuffleSplit(1, test_size=share, random_state=int(rng.integers(2**31)))
+            rows = np.flatnonzero(weight > 0)
+        else:
+            splitter = check_cv(self.cv, data.codes, classifier=True)
+        for train, test in splitter.split(np.zeros((len(rows), 1)), data.codes[rows]):
+            learnt = np.isin(np.arange(len(weight)), rows[train]) & (weight > 0)
+            tested = rows[test][weight[rows[test]] > 0]
+            if len(np.unique(data.codes[learnt])) < len(data.classes) or len(tested) == 0:
+                raise ValueError(
+                    "cv must leave rows of every class to learn from, and some to test: use fewer folds, or stratify."
+                )
+            yield learnt, tested
+
+    def plot_path(self, ax: Any = None) -> Any:
+        """Draw the objective, and the error on rows held back if there are any, after every addition.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("plot_path needs matplotlib: install it, or read import_path_.") from error
+        ax = plt.subplots()[1] if ax is None else ax
+        path = self.import_path_
+        count = np.arange(1, len(path.points) + 1)
+        ax.plot(count, path.objective, ".-", color="C0", label="objective")
+        ax.set(xlabel="import points", ylabel="objective")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        if np.isfinite(path.validation_error).any():
+            other = ax.twinx()
+            other.plot(count, path.validation_error, ".-", color="C1", label="error on rows held back")
+            other.set_ylabel("error on rows held back")
+        return ax
+
+
+def _grid(alphas: Any) -> Array:
+    """Return the strengths, largest first."""
+    if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
+        return np.exp(np.linspace(10.0, -10.0, check_integer("alphas", alphas, least=2)))
+    values = np.unique(np.asarray(alphas, dtype=np.float64))[::-1]
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or values[-1] <= 0.0:
+        raise ValueError(
+            "alphas must hold finite numbers > 0, or be an integer: how many values from exp(10) to exp(-10)."
+        )
+    return values
