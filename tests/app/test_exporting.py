@@ -113,3 +113,22 @@ def test_what_cannot_be_written_is_one_sentence(folder: Path, run: Run, argument
     assert (code, out) == (2, "")
     assert sentence in err
     assert len(err.splitlines()) == 1
+
+
+def test_card(tmp_path: Path, run: Run) -> None:
+    rng = np.random.default_rng(1)
+    with (tmp_path / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["age", "smoker", "ill"])
+        for i in range(200):
+            age, smoker = rng.uniform(20, 80), "yes" if i % 3 == 0 else "no"
+            ill = "yes" if (age - 50) / 10 + 2 * (smoker == "yes") + rng.logistic() > 0.5 else "no"
+            writer.writerow(["" if i % 20 == 0 else f"{age:.0f}", smoker, ill])
+    assert run("fit", tmp_path / "table.csv", "-t", "ill", "--out", tmp_path, "-q")[0] == 0
+    code, out, _ = run("export", tmp_path / "model.smaller", "--format", "card", "--rows", tmp_path / "table.csv")
+    assert code == 0
+    assert "Points for yes (else no)" in out
+    assert "age\n  below" in out
+    assert "Log-loss on the 200 rows" in out
+    code, _, err = run("export", tmp_path / "model.smaller", "--format", "card")
+    assert (code, "--rows TABLE" in err) == (2, True)

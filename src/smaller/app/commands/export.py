@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from smaller.app.columns import class_labels
 from smaller.app.commands.steps import check_choice, check_folder, emit, load_model
 from smaller.app.study import TableModel
-from smaller.app.tables import TableError
-from smaller.export import ExportError, Formula, to_json, to_onnx, to_sql
+from smaller.app.tables import TableError, read_table
+from smaller.export import ExportError, Formula, to_card, to_json, to_onnx, to_sql
 from smaller.export.formula import Feature
 from smaller.export.reading import columns_of, predictor
 from smaller.export.sql import DIALECTS
@@ -19,7 +20,7 @@ from smaller.persistence import atomic_write
 
 __all__ = ["export"]
 
-_FORMATS = ["json", "sql", "onnx"]
+_FORMATS = ["json", "sql", "onnx", "card"]
 
 
 def export(
@@ -29,8 +30,11 @@ def export(
     table: Annotated[str, typer.Option(help="sql: name of the table in the database.")] = "data",
     keep: Annotated[list[str] | None, typer.Option(help="sql: column to repeat in the result, as a key.")] = None,
     dialect: Annotated[str, typer.Option(help=f"sql: {', '.join(DIALECTS)}.")] = "duckdb",
+    rows: Annotated[
+        Path | None, typer.Option(help="card: table with the target, to choose and judge points on.")
+    ] = None,
 ) -> None:
-    """Write a model as JSON, SQL or ONNX, to be used without Python."""
+    """Write a model as JSON, SQL, ONNX or a card of points, to be used without Python."""
     check_choice("--format", format, _FORMATS)
     fitted = load_model(model)
     try:
@@ -38,6 +42,8 @@ def export(
             emit(out, to_json(fitted))
         elif format == "sql":
             emit(out, to_sql(fitted, table=table, keep=keep or (), dialect=dialect) + "\n")
+        elif format == "card":
+            emit(out, _card(fitted, rows))
         else:
             _write_onnx(fitted, out)
     except ExportError as error:
@@ -51,6 +57,16 @@ def _write_onnx(model: TableModel, out: Path | None) -> None:
     check_folder(out.parent, [out.name])
     with atomic_write(out) as file:
         file.write(content)
+
+
+def _card(model: TableModel, path: Path | None) -> str:
+    if path is None:
+        raise TableError(
+            "--format card needs rows to choose the points on: say --rows TABLE, such as the training table."
+        )
+    table = read_table(path)
+    y, kept = class_labels(table, model.encoder.target)
+    return f"{to_card(model, table.rows(kept).columns, y)}"
 
 
 # ---- a table model is the encoder of its columns before its pipeline ------------------------------------------------
