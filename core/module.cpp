@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "blocks.hpp"
 #include "coordinate.hpp"
 #include "newton.hpp"
 #include "pass.hpp"
@@ -270,6 +271,28 @@ Index descend_gram(Matrix<const double> H, Vector<double> gradient, Vector<const
     return smaller::descend_gram(H.data(), m, gradient.data(), slope.data(), ridge.data(), w.data(), max_sweeps, tol);
 }
 
+Index descend_blocks(Matrix<const double> H, Vector<double> gradient, Vector<const Index> first, Vector<const double> norm,
+                     Vector<const double> slope, Vector<const double> ridge, Vector<const double> lower,
+                     Vector<const double> upper, Vector<const double> axes, Vector<const double> values,
+                     Vector<double> w, Index max_sweeps, double tol) {
+    const std::size_t m = H.shape(0), blocks = norm.shape(0);
+    require(H.shape(1) == m, "H must be square");
+    for (std::size_t size : {gradient.shape(0), slope.shape(0), ridge.shape(0), lower.shape(0), upper.shape(0),
+                             values.shape(0), w.shape(0)})
+        require(size == m, "coordinate arrays must have length m");
+    require(first.shape(0) == blocks + 1 && first(0) == 0 && first(blocks) == Index(m), "first must run from 0 to m");
+    std::size_t squares = 0;
+    for (std::size_t b = 0; b < blocks; ++b) {
+        require(first(b) < first(b + 1), "first must increase");
+        squares += std::size_t(first(b + 1) - first(b)) * std::size_t(first(b + 1) - first(b));
+    }
+    require(axes.shape(0) == squares, "axes must hold a square for every block");
+    const smaller::BlockPenalty penalty{first.data(), norm.data(), slope.data(),  ridge.data(), lower.data(),
+                                        upper.data(), axes.data(), values.data(), blocks};
+    nb::gil_scoped_release release;
+    return smaller::BlockDescent(H.data(), m, penalty).run(gradient.data(), w.data(), max_sweeps, tol);
+}
+
 void correct(Matrix<double> H, Vector<const double> a, double alpha, Vector<const double> b, double beta) {
     const std::size_t m = H.shape(0);
     require(H.shape(1) == m && a.shape(0) == m && b.shape(0) == m, "H must be (m, m), a and b must have length m");
@@ -353,5 +376,9 @@ NB_MODULE(_core, m) {
           "residual"_a.noconvert(), "pinned"_a);
     m.def("descend_gram", &descend_gram, "H"_a.noconvert(), "gradient"_a.noconvert(), "slope"_a.noconvert(),
           "ridge"_a.noconvert(), "w"_a.noconvert(), "max_sweeps"_a, "tol"_a);
+    m.def("descend_blocks", &descend_blocks, "H"_a.noconvert(), "gradient"_a.noconvert(), "first"_a.noconvert(),
+          "norm"_a.noconvert(), "slope"_a.noconvert(), "ridge"_a.noconvert(), "lower"_a.noconvert(),
+          "upper"_a.noconvert(), "axes"_a.noconvert(), "values"_a.noconvert(), "w"_a.noconvert(), "max_sweeps"_a,
+          "tol"_a);
     m.def("correct", &correct, "H"_a.noconvert(), "a"_a.noconvert(), "alpha"_a, "b"_a.noconvert(), "beta"_a);
 }

@@ -19,7 +19,7 @@ import numpy as np
 from smaller.arrays import Array, array_namespace, from_host, solve_symmetric, to_host
 from smaller.designs import Design
 from smaller.likelihoods import Curvature, Likelihood
-from smaller.priors import ElasticNet, Prior
+from smaller.priors import Prior
 
 __all__ = ["Certificate", "Point", "Problem", "Solution", "Status", "rounding"]
 
@@ -306,19 +306,10 @@ class Problem:
         return centred, b - xp.mean(b) if self.fit_intercept else b
 
     def alpha_max(self) -> float:
-        """Return the factor by which the slopes must be multiplied for all penalised weights to be zero.
+        """Return the factor by which the penalty must be multiplied for all penalised weights to be zero.
 
         The null model here is the optimum of the free block. Infinite when a penalised column has no slope.
         """
-        if not isinstance(self.prior, ElasticNet):
-            raise TypeError("alpha_max needs a Laplace or elastic-net prior.")
-        xp = array_namespace(self.y)
         null = self.null()
         point = self.settle(null, tol=1e-12 * max(null.loss, 1e-300))
-        G = xp.abs(self.gradient(point))
-        slope = xp.zeros_like(G) + self.prior.slope
-        ridge = xp.zeros_like(G) + self.prior.ridge
-        penalised = (slope > 0) | (ridge > 0)
-        ratio = xp.where(penalised, G / xp.where(slope > 0, slope, 1.0 + 0.0 * slope), 0.0 * G)
-        ratio = xp.where(penalised & (slope == 0) & (G > 0), xp.inf + 0.0 * G, ratio)
-        return float(xp.max(ratio)) if ratio.size else 0.0
+        return self.prior.critical(self.gradient(point))

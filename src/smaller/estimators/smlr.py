@@ -197,9 +197,10 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         Multiply the penalty of each feature; 0 keeps a feature (age, batch) unpenalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
-    solver : {"auto", "coordinate", "newton", "proximal", "block", "componentwise"} or object, default="auto"
-        How the optimum is found. "auto" takes the first that suits: "newton" needs a smooth penalty (``l1_ratio=0``
-        or ``alpha=0``). The last two are the 2005 paper's own updates, kept for study.
+    solver : str or object, default="auto"
+        How the optimum is found: "coordinate", "newton", "blockwise", "proximal", "block" or "componentwise". "auto"
+        takes the first that suits: "newton" needs a smooth penalty (``l1_ratio=0`` or ``alpha=0``). The last two are
+        the 2005 paper's own updates, kept for study.
     tol : float, default=1e-6
         The duality gap at the solution is at most ``tol`` times the negative log-likelihood of the model without
         features.

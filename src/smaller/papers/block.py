@@ -13,7 +13,7 @@ import numpy as np
 
 from smaller.arrays import Array
 from smaller.problem import Certificate, Point, Problem
-from smaller.solvers.driver import needs_host
+from smaller.solvers.driver import needs_host, only_single_weights
 from smaller.solvers.reweighted import bound_gram, majorised_minimiser
 
 __all__ = ["Block", "BlockUpdates"]
@@ -63,7 +63,7 @@ class BlockUpdates:
 
     @staticmethod
     def suits(problem: Problem) -> str | None:
-        return needs_host("block", problem)
+        return only_single_weights("block", problem) or needs_host("block", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Seed by the optimality conditions, then a block of updates, then prune."""

@@ -14,7 +14,7 @@ import numpy as np
 from smaller.arrays import Array, soft_threshold
 from smaller.likelihoods import Multinomial
 from smaller.problem import Certificate, Point, Problem
-from smaller.solvers.driver import needs_host
+from smaller.solvers.driver import needs_host, only_single_weights
 
 __all__ = ["ComponentSweeps", "Components", "Componentwise"]
 
@@ -83,7 +83,7 @@ class ComponentSweeps:
     def suits(problem: Problem) -> str | None:
         if not isinstance(problem.likelihood, Multinomial):  # the updates keep sums of the softmax
             return "solver='componentwise' is for the multinomial likelihood only: use 'auto' or 'coordinate'."
-        return needs_host("componentwise", problem)
+        return only_single_weights("componentwise", problem) or needs_host("componentwise", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Run one block of sweeps, each of at most as many updates as there are weights."""

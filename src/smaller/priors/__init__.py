@@ -6,9 +6,12 @@ Every prior can be replaced at a point ``w`` by ``sum slope |w| + ridge w^2 / 2`
 """
 
 from smaller.priors.elastic_net import ElasticNet, Laplace, Normal
+from smaller.priors.group import GroupNorm
 from smaller.priors.jeffreys import Jeffreys
+from smaller.priors.limited import Limited
 from smaller.priors.protocol import Prior
+from smaller.priors.terms import Terms
 
-__all__ = ["ALL_PRIORS", "ElasticNet", "Jeffreys", "Laplace", "Normal", "Prior"]
+__all__ = ["ALL_PRIORS", "ElasticNet", "GroupNorm", "Jeffreys", "Laplace", "Limited", "Normal", "Prior", "Terms"]
 
 ALL_PRIORS: tuple[Prior, ...] = (Laplace(0.7), Normal(1.3), ElasticNet(0.5, 0.8), Jeffreys())

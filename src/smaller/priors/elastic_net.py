@@ -9,6 +9,7 @@ import numpy as np
 
 from smaller.arrays import Array, array_namespace, positive_part, soft_threshold, to_host
 from smaller.priors.protocol import inverse_magnitude
+from smaller.priors.terms import Terms
 
 __all__ = ["ElasticNet", "Laplace", "Normal"]
 
@@ -31,6 +32,9 @@ class ElasticNet:
 
     slope: Array | float
     ridge: Array | float = 0.0
+
+    separable = True
+    limited = False
 
     def penalty(self, w: Array) -> float:
         xp = array_namespace(w)
@@ -80,6 +84,16 @@ class ElasticNet:
         ratio = xp.where(bounded, self.slope / xp.where(bounded, size, 1.0 + zero), 1.0 + zero)
         return min(1.0, float(xp.min(ratio))) if ratio.size else 1.0
 
+    def critical(self, G: Array) -> float:
+        xp = array_namespace(G)
+        size = xp.abs(G)
+        slope, ridge = (xp.zeros_like(G) + part for part in (self.slope, self.ridge))
+        penalised = (slope > 0) | (ridge > 0)
+        ratio = xp.where(penalised, size / xp.where(slope > 0, slope, 1.0 + 0.0 * slope), 0.0 * size)
+        # No factor of a ridge alone holds a weight at zero.
+        ratio = xp.where(penalised & (slope == 0) & (size > 0), xp.inf + 0.0 * size, ratio)
+        return float(xp.max(ratio)) if ratio.size else 0.0
+
     def center(self, w: Array) -> Array:
         xp = array_namespace(w)
         q = w.shape[1]
@@ -100,6 +114,19 @@ class ElasticNet:
 
     def take(self, columns: Array) -> ElasticNet:
         return ElasticNet(_column(self.slope, columns), _column(self.ridge, columns))
+
+    def change(self, old: Array, new: Array) -> float:
+        steps = self.slope * (np.abs(new) - np.abs(old)) + 0.5 * self.ridge * (new - old) * (new + old)
+        return float(np.sum(steps))
+
+    def groups(self, n_columns: int) -> Array:
+        return np.arange(n_columns)
+
+    def terms(self, shape: tuple[int, int]) -> Terms:
+        m = shape[0] * shape[1]
+        slope, ridge = (np.full(shape, part).reshape(-1) for part in (self.slope, self.ridge))
+        endless = np.full(m, np.inf)
+        return Terms(np.arange(m + 1), np.zeros(m), slope, ridge, -endless, endless)
 
     def free(self, n_columns: int) -> np.ndarray[Any, Any]:
         if isinstance(self.slope, float) and self.slope > 0.0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from smaller.arrays import Array, array_namespace, positive_part
 from smaller.priors.protocol import inverse_magnitude
+from smaller.priors.terms import Terms
 
 __all__ = ["Jeffreys"]
 
@@ -19,6 +20,9 @@ class Jeffreys:
 
     The penalty falls to minus infinity at zero, so a solution is judged by its stationarity, never by the penalty.
     """
+
+    separable = True
+    limited = False
 
     def penalty(self, w: Array) -> float:
         xp = array_namespace(w)
@@ -50,8 +54,23 @@ class Jeffreys:
     def feasible(self, G: Array) -> float:
         return 0.0
 
+    def critical(self, G: Array) -> float:
+        raise TypeError("alpha_max needs a penalty with a strength; Jeffreys' prior has none.")
+
     def center(self, w: Array) -> Array:
         return w
+
+    def times(self, alpha: float) -> Jeffreys:
+        raise TypeError("Jeffreys' prior has no strength to multiply.")
+
+    def change(self, old: Array, new: Array) -> float:
+        return self.penalty(new) - self.penalty(old)
+
+    def groups(self, n_columns: int) -> Array:
+        return np.arange(n_columns)
+
+    def terms(self, shape: tuple[int, int]) -> Terms:
+        raise TypeError("Jeffreys' prior is no sum of norms, absolute values and squares.")
 
     def take(self, columns: Array) -> Jeffreys:
         return self

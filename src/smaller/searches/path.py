@@ -17,6 +17,7 @@ from smaller.designs import Csc
 from smaller.priors import ElasticNet
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 from smaller.solvers import Method, Stepper, make_stepper
+from smaller.solvers.blockwise import Blockwise
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, canonical_end, descend
 from smaller.solvers.small import Small
@@ -118,7 +119,6 @@ class _Walk:
     """
 
     def __init__(self, problem: Problem, stepper: Stepper, start: Point, scale: float) -> None:
-        assert isinstance(problem.prior, ElasticNet)
         self._problem, self._prior, self._stepper, self._scale = problem, problem.prior, stepper, scale
         self._partial = isinstance(problem.design, Csc) and isinstance(self._stepper, Coordinate)
         self._columns = np.arange(problem.n_columns)  # that take part
@@ -136,7 +136,7 @@ class _Walk:
             part = self._admit(whole, steepest > (1.0 - reach) * self._slope(alpha))
             G = None if G is None else G[self._columns]
         start = replace(self._last, penalty=part.prior.penalty(self._last.w))
-        if isinstance(self._stepper, Coordinate):
+        if isinstance(self._stepper, Coordinate | Blockwise):
             self._stepper.lookahead = reach
             if ratio > 0.0 and self._earlier is not self._last:
                 start = _predict(part, start, self._earlier, ratio)
@@ -169,7 +169,8 @@ class _Walk:
         return self._steepest
 
     def _slope(self, alpha: float) -> Array:
-        return np.reshape(alpha * self._prior.slope, -1)
+        slope, _ = self._prior.linearise(np.zeros((self._problem.n_columns, 1)), "l1")
+        return alpha * slope[:, 0]
 
     def _admit(self, whole: Problem, wanted: Array) -> Problem:
         """Return the problem of the columns that are wanted, or in use; the last two solutions are brought into it."""

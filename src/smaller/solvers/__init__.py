@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smaller.problem import Point, Problem, Solution
+from smaller.solvers.blockwise import Blockwise
 from smaller.solvers.coordinate import Coordinate, head_start
 from smaller.solvers.driver import Progress, Stepper, drive
 from smaller.solvers.proximal import Proximal
@@ -20,6 +21,7 @@ Method = str | Callable[[], Stepper]  # "auto", a name in ALL_SOLVERS, or a make
 ALL_SOLVERS: dict[str, Callable[[], Stepper]] = {
     "newton": Reweighted,
     "coordinate": Coordinate,
+    "blockwise": Blockwise,
     "proximal": Proximal,
 }
 

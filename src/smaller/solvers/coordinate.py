@@ -22,7 +22,7 @@ from smaller.arrays import Array
 from smaller.designs import Csc, Dense, Design
 from smaller.problem import Certificate, Point, Problem, Solution, rounding
 from smaller.solvers import core
-from smaller.solvers.driver import drive, line_search, needs_host
+from smaller.solvers.driver import drive, line_search, needs_host, only_single_weights
 from smaller.solvers.hessian import Reduced, Snapshot, gram_price
 from smaller.solvers.working_set import WorkingSet, choose, minimise_quadratic
 
@@ -63,7 +63,7 @@ class Coordinate:
 
     @staticmethod
     def suits(problem: Problem) -> str | None:
-        return needs_host("coordinate", problem)
+        return only_single_weights("coordinate", problem) or needs_host("coordinate", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""

@@ -12,14 +12,24 @@ from smaller.likelihoods import Multinomial
 from smaller.problem import Problem
 from smaller.rows.passes import pass_over
 
-__all__ = ["MOST_SWEEPS", "NEWTON_STEPS", "call", "correct", "descend_gram", "evaluate", "is_small", "room"]
+__all__ = [
+    "MOST_SWEEPS",
+    "NEWTON_STEPS",
+    "call",
+    "correct",
+    "descend_blocks",
+    "descend_gram",
+    "evaluate",
+    "is_small",
+    "room",
+]
 
 NEWTON_STEPS = 10  # between two certificates
 MOST_SWEEPS = 100  # over the columns, in one model
 _SMALLEST_START, _LARGEST_START = 64, 512  # coordinates admitted to a working set: half the rows, within these
 _SMALL = 20_000  # entries of eta up to which the interpreter would cost more than the arithmetic
 
-correct, descend_gram = _core.correct, _core.descend_gram
+correct, descend_blocks, descend_gram = _core.correct, _core.descend_blocks, _core.descend_gram
 
 
 def is_small(problem: Problem) -> bool:

@@ -17,7 +17,17 @@ from smaller.designs import Design
 from smaller.problem import Certificate, Point, Problem, Solution, Status, rounding
 from smaller.solvers import core
 
-__all__ = ["Progress", "Run", "Stepper", "canonical_end", "descend", "drive", "line_search", "needs_host"]
+__all__ = [
+    "Progress",
+    "Run",
+    "Stepper",
+    "canonical_end",
+    "descend",
+    "drive",
+    "line_search",
+    "needs_host",
+    "only_single_weights",
+]
 
 _log = logging.getLogger("smaller")
 
@@ -189,6 +199,16 @@ def needs_host(name: str, problem: Problem) -> str | None:
     if is_numpy_array(problem.y):
         return None
     return f"solver={name!r} works on NumPy and SciPy data only: use 'auto' or 'proximal', or convert the arrays."
+
+
+def only_single_weights(name: str, problem: Problem) -> str | None:
+    """Return the sentence with which a solver refuses penalties it does not know; None if it knows this one."""
+    if problem.prior.separable and not problem.prior.limited:
+        return None
+    return (
+        f"solver={name!r} knows penalties of single weights without limits: use 'auto' or 'blockwise' for groups and "
+        "limits."
+    )
 
 
 def _trusted(point: Point, aim: float) -> bool:

@@ -10,6 +10,7 @@ import math
 
 from smaller.arrays import Array, array_namespace
 from smaller.problem import Certificate, Point, Problem
+from smaller.solvers.driver import only_single_weights
 
 __all__ = ["Proximal"]
 
@@ -28,7 +29,7 @@ class Proximal:
 
     @staticmethod
     def suits(problem: Problem) -> str | None:
-        return None
+        return None if problem.prior.separable else only_single_weights("proximal", problem)
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Run one block from ``point``; the objective never rises by more than rounding."""

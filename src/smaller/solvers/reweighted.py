@@ -23,7 +23,7 @@ from smaller.arrays import Array, array_namespace, is_numpy_array, solve_symmetr
 from smaller.designs import BLOCK_BYTES, Design
 from smaller.likelihoods import Curvature
 from smaller.problem import Certificate, Point, Problem
-from smaller.solvers.driver import line_search
+from smaller.solvers.driver import line_search, only_single_weights
 
 __all__ = ["Reweighted", "bound_gram", "majorised_minimiser"]
 
@@ -41,6 +41,8 @@ class Reweighted:
     @staticmethod
     def suits(problem: Problem) -> str | None:
         """Beside an absolute value the majoriser's ridge is infinite at zero, and every weight starts there."""
+        if problem.prior.limited:
+            return only_single_weights("newton", problem)
         xp = array_namespace(problem.y)
         zero = xp.zeros((problem.n_columns, 1), dtype=xp.float64, device=problem.y.device)
         if bool(xp.all(xp.isfinite(problem.prior.linearise(zero, "l2")[1]))):
