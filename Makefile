@@ -22,7 +22,7 @@ ifdef SMALLER_PAPERS
 export SMALLER_PAPERS
 endif
 
-.PHONY: help setup demo test fuzz test-real browser-test lint format typecheck sanitize nosimd bench papers docs-check clean
+.PHONY: help setup demo test fuzz test-real browser-test noise lint format typecheck sanitize nosimd bench papers docs-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ test-real: setup  ## run the tests that need a real browser, cluster, built whee
 
 browser-test: setup  ## open reports in headless Chromium and move every slider
 	.ci/test-real browser
+
+noise: setup  ## study tables of pure noise, SEEDS=0:20 or others: how many claim more than guessing?
+	PYTHONPATH=tests $(PY) -m app.noise $(or $(SEEDS),0:20)
 
 # ---- quality -----------------------------------------------------------------------------------------------------
 

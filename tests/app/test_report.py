@@ -7,6 +7,7 @@ import html
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,11 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smaller.app.columns import TableEncoder, class_labels
 from smaller.app.report import features_csv, render, report_json
 from smaller.app.report.svg import nice_ticks
 from smaller.app.report.words import name as shown_name
-from smaller.app.study import Study, UnusableModelError, run_study
+from smaller.app.study import Procedure, Question, Study, UnusableModelError, prepare, run_study
 from smaller.app.study import facts as say
 from smaller.app.study.judgement import calibration, confusion, decision_tables, performance
 from smaller.app.tables import Table
@@ -34,9 +34,8 @@ def study(n_classes: int = 2, model: str = "smlr") -> Study:
     codes = np.digitize(score, np.quantile(score, np.linspace(0, 1, n_classes + 1)[1:-1]))
     labels = np.array(["</title>no", "<i>yes</i>", "per'haps"], dtype=object)[codes]
     table = Table({name: X[:, j] for j, name in enumerate(HOSTILE)} | {"<target>": labels})
-    y, _ = class_labels(table, "<target>")
-    encoder, notes = TableEncoder.learn(table, "<target>")
-    return run_study(encoder.transform(table), y, encoder, model=model, notes=[*notes, "note <b>"], seed=0)
+    data = prepare(replace(table, notes=["note <b>"]), Question("<target>"))
+    return run_study(data, Procedure(model, repeats=1))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +105,7 @@ def test_the_page_has_every_section(which: str, request: pytest.FixtureRequest) 
     ]
     positions = [page.index(heading) for heading in headings]
     assert positions == sorted(positions)
-    assert page.index("features are enough") < positions[0]  # the answer first
+    assert page.index("better than guessing") < positions[0]  # the answer first
     assert 'id="threshold"' in page
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page

@@ -78,15 +78,18 @@ class TableEncoder:
         The columns used, in order.
     block_names : tuple of str
         Names of the features of a sparse block.
+    ids : tuple of str
+        Columns that name rows: no features, but repeated beside predictions.
     """
 
     target: str
     columns: tuple[Column, ...]
     block_names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
 
     @classmethod
     def learn(
-        cls, table: Table, target: str, *, drop: Sequence[str] = (), missing: str = "fill"
+        cls, table: Table, target: str, *, drop: Sequence[str] = (), missing: str = "fill", ids: Sequence[str] = ()
     ) -> tuple[TableEncoder, list[str]]:
         """Decide what becomes of every column.
 
@@ -100,6 +103,8 @@ class TableEncoder:
             Columns to leave out.
         missing : {"fill", "refuse"}
             Whether gaps are filled later or are an error.
+        ids : sequence of str
+            Columns that name rows.
 
         Returns
         -------
@@ -126,7 +131,7 @@ class TableEncoder:
             notes += [note] if note else []
         if not columns and not table.block_names:
             raise TableError("No column is left to learn from: every other one is dropped, constant or an identifier.")
-        return cls(target, tuple(columns), tuple(table.block_names)), notes
+        return cls(target, tuple(columns), tuple(table.block_names), tuple(ids)), notes
 
     @property
     def features(self) -> list[str]:

@@ -20,12 +20,23 @@ def from_arrow(table: Any, name: str, notes: list[str] | None = None) -> Table:
     renamed = [f"Column {i + 1} was named {new!r}." for i, new in enumerate(names) if new != raw[i]][:20]
     columns: dict[str, Any] = {}
     refused: dict[str, str] = {}
+    times: dict[str, Any] = {}
     for i, column in enumerate(names):
         try:
             columns[column] = _column(table.column(i), column)
         except TableError as error:
             refused[column] = str(error)
-    return Table(columns, notes=[*(notes or []), *renamed], refused=refused)
+            times |= _instants(table.column(i), column)
+    return Table(columns, notes=[*(notes or []), *renamed], refused=refused, times=times)
+
+
+def _instants(values: Any, name: str) -> dict[str, Any]:
+    """Return dates and times as seconds, so that rows can be ordered by them; nothing for other columns."""
+    from pyarrow import types
+
+    if not (types.is_date(values.type) or types.is_timestamp(values.type)):
+        return {}
+    return {name: values.cast("timestamp[us]").cast("int64").cast("float64", safe=False).to_numpy() / 1e6}
 
 
 def from_frame(data: Any, name: str = "The table") -> Table:
@@ -67,12 +78,14 @@ def _from_pandas(frame: Any, name: str) -> Table:
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise TableError(f"{name} has no rows or no columns.")
     raw = [str(column) for column in frame.columns]
-    names, columns, refused = unique_names(raw), {}, {}
+    names, columns, refused, times = unique_names(raw), {}, {}, {}
     for j, column in enumerate(names):
         values = frame.iloc[:, j]
         kind = getattr(values.dtype, "kind", "O")
         try:
             if kind in "mM":
+                stamps = values.astype("int64").to_numpy().astype(np.float64)
+                times[column] = np.where(values.isna(), np.nan, stamps)
                 raise TableError(_dates(column))
             if kind in "iuf" and values.isna().any():
                 columns[column] = values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -83,7 +96,7 @@ def _from_pandas(frame: Any, name: str) -> Table:
                 columns[column] = numbers_or_text(texts, column)
         except TableError as error:
             refused[column] = str(error)
-    return Table(columns, refused=refused)
+    return Table(columns, refused=refused, times=times)
 
 
 def numbers_or_text(values: Any, name: str) -> Any:

@@ -44,6 +44,8 @@ class Table:
         What was changed on the way in, for the user.
     refused : dict of str to str
         Columns of a type that cannot be used, each with the advice to give if it is needed.
+    times : dict of str to ndarray
+        Columns of dates and times as numbers, to order rows by; they are refused as features.
     """
 
     columns: dict[str, Any]
@@ -51,6 +53,7 @@ class Table:
     block_names: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    times: dict[str, Any] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -62,7 +65,8 @@ class Table:
     def rows(self, index: Any) -> Table:
         """Return some rows."""
         columns = {name: values[index] for name, values in self.columns.items()}
-        return replace(self, columns=columns, block=None if self.block is None else self.block[index])
+        times = {name: values[index] for name, values in self.times.items()}
+        return replace(self, columns=columns, times=times, block=None if self.block is None else self.block[index])
 
 
 @dataclass(frozen=True)

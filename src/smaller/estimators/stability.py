@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ class StabilitySelection(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Count how often each feature is chosen.
 
         Parameters
@@ -175,6 +176,8 @@ class StabilitySelection(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
             Training rows.
         y : array-like of shape (n_samples,)
             Class labels.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group stay in one half; the halves are then of about equal size.
 
         Returns
         -------
@@ -191,7 +194,8 @@ class StabilitySelection(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
                 check_number("threshold", self.threshold, least=0.5, most=1.0, open_left=True)
             count, standardize = self._count(rows.shape[1]), check_flag("standardize", self.standardize)
             rng = check_random_state(self.random_state)
-            halves = [half for _ in range(n_pairs) for half in _complementary_halves(data.codes, rng)]
+            draw = _complementary_halves if groups is None else partial(_group_halves, _check_groups(groups, rows))
+            halves = [half for _ in range(n_pairs) for half in draw(data.codes, rng)]
             labels = data.classes[data.codes]
             chosen = Parallel(n_jobs=self.n_jobs)(
                 delayed(carried(_choose))(rows[half], labels[half], self.estimator, count, standardize)
@@ -242,6 +246,26 @@ def _complementary_halves(codes: Array, rng: Any) -> tuple[Array, Array]:
     halves = np.sort(order[0::2]), np.sort(order[1::2])
     if any(len(np.unique(codes[half])) < 2 for half in halves):
         raise ValueError("y must have two rows of at least two classes: a minimum of 2 is required in each half.")
+    return halves
+
+
+def _check_groups(groups: Any, X: Any) -> Array:
+    codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+    if len(codes) != X.shape[0]:
+        raise ValueError(f"groups has {len(codes)} values for {X.shape[0]} rows: give one for each row.")
+    return np.asarray(codes)
+
+
+def _group_halves(groups: Array, codes: Array, rng: Any) -> tuple[Array, Array]:
+    """Split whole groups into two halves, alternating among the groups of one commonest class."""
+    count, n_classes = groups.max() + 1, codes.max() + 1
+    table = np.bincount(groups * n_classes + codes, minlength=count * n_classes).reshape(count, n_classes)
+    order = np.lexsort((rng.permutation(count), table.argmax(axis=1)))
+    first = np.empty(count, dtype=bool)
+    first[order] = np.arange(count) % 2 == 0
+    halves = np.flatnonzero(first[groups]), np.flatnonzero(~first[groups])
+    if any(len(np.unique(codes[half])) < 2 for half in halves):
+        raise ValueError("y must have two groups of at least two classes: a minimum of 2 is required in each half.")
     return halves
 
 

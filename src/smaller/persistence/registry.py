@@ -43,6 +43,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.kernels": ("RBF", "Polynomial", "Linear", "Precomputed"),
     "smaller.columns": ("Column", "TableEncoder"),
     "smaller.study.answer": ("TableModel",),
+    "smaller.app.study.splits": ("GroupFolds", "PastFolds"),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer"),
     "sklearn.impute": ("SimpleImputer",),

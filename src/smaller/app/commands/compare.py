@@ -12,8 +12,11 @@ from smaller.app.commands.options import (
     AsJson,
     Drop,
     Encoding,
+    Group,
     Header,
+    Ids,
     Missing,
+    Order,
     Quiet,
     Rule,
     Seed,
@@ -21,7 +24,9 @@ from smaller.app.commands.options import (
     Target,
     Threads,
 )
-from smaller.app.commands.steps import check_choice, emit, prepare, progress, say, shared_threads
+from smaller.app.commands.steps import check_choice, emit, progress, say, shared_threads
+from smaller.app.study import Procedure, Question, available_models, prepare
+from smaller.app.tables import read_table
 
 __all__ = ["compare"]
 
@@ -30,6 +35,9 @@ def compare(
     table: TablePath,
     target: Target,
     drop: Drop = None,
+    group: Group = None,
+    ids: Ids = None,
+    order: Order = None,
     missing: Missing = "fill",
     encoding: Encoding = None,
     header: Header = None,
@@ -43,10 +51,12 @@ def compare(
     from smaller.app.study.compare import compare_models
 
     check_choice("--rule", rule, ["1se", "min"])
-    X, y, _, notes = prepare(table, target, drop, missing, encoding, header)
-    say([] if quiet else notes)
-    with shared_threads(threads, X), progress(X, "compare", quiet or as_json) as tick:
-        lines = compare_models(X, y, seed=seed, rule=rule, tick=tick)
+    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order)
+    data, how = prepare(read_table(table, encoding=encoding, header=header), question), Procedure(rule=rule, seed=seed)
+    say([] if quiet else data.notes)
+    models = len(available_models()) + 1
+    with shared_threads(threads, data.X), progress(data, how, quiet or as_json, models) as tick:
+        lines = compare_models(data, how, tick=tick)
     if as_json:
         emit(None, json.dumps(lines) + "\n")
         return

@@ -13,8 +13,11 @@ from smaller.app.commands.options import (
     AsJson,
     Drop,
     Encoding,
+    Group,
     Header,
+    Ids,
     Missing,
+    Order,
     Quiet,
     Rule,
     Seed,
@@ -23,9 +26,9 @@ from smaller.app.commands.options import (
     Threads,
 )
 from smaller.app.commands.screen import show
-from smaller.app.commands.steps import check_choice, check_folder, encode, prepare, progress, shared_threads, write
-from smaller.app.study import available_models, run_study
-from smaller.app.tables import Table
+from smaller.app.commands.steps import check_choice, check_folder, progress, say, shared_threads, write
+from smaller.app.study import Data, Procedure, Question, available_models, prepare, run_study
+from smaller.app.tables import Table, TableError, read_table
 
 __all__ = ["demo", "fit"]
 
@@ -36,10 +39,19 @@ def fit(
     model: Annotated[str, typer.Option(help="smlr, sbmlr, ivm, jcfo, sparse-probit or auto.")] = "smlr",
     out: Annotated[Path, typer.Option(help="Folder for report, features and model.")] = Path("smaller-report"),
     drop: Drop = None,
+    group: Group = None,
+    ids: Ids = None,
+    order: Order = None,
     missing: Missing = "fill",
     encoding: Encoding = None,
     header: Header = None,
     rule: Rule = "1se",
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Times cross-validation is done; by table size if left out.")
+    ] = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Try shuffled labels, too.")] = True,
+    alphas: Annotated[int, typer.Option(min=2, max=1000, help="Number of strengths that smlr tries.")] = 50,
+    eps: Annotated[float | None, typer.Option(help="Smallest strength as a share of the largest.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -51,34 +63,41 @@ def fit(
     """
     check_choice("--model", model, [*available_models(), "auto"])
     check_choice("--rule", rule, ["1se", "min"])
+    if eps is not None and not 0 < eps < 1:
+        raise TableError(f"--eps must lie between 0 and 1, not be {eps:g}.")
     check_folder(out)
-    X, y, encoder, notes = prepare(table, target, drop, missing, encoding, header)
-    with shared_threads(threads, X), progress(X, model, quiet or as_json) as tick:
-        study = run_study(X, y, encoder, model=model, rule=rule, seed=seed, notes=notes, tick=tick)
-    study.facts["command"] = f"smaller {shlex.join(sys.argv[1:])}"
+    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order)
+    data = prepare(read_table(table, encoding=encoding, header=header), question)
+    how = Procedure(model, rule, seed, repeats, shuffle, alphas=alphas, eps=eps)
+    _study(data, how, out, f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet)
+
+
+def _study(
+    data: Data, how: Procedure, out: Path, command: str, *, threads: int | None, as_json: bool, quiet: bool
+) -> None:
+    silent = quiet or as_json
+    with shared_threads(threads, data.X), progress(data, how, silent) as tick:
+        study = run_study(data, how, tick=tick, announce=lambda sentence: say([] if silent else [sentence]))
+    study.facts["command"] = command
     write(study, out)
     show(study, out, as_json=as_json, quiet=quiet)
 
 
 def demo(
-    data: Annotated[str, typer.Option(help="tumours (two classes) or wines (three).")] = "tumours",
+    data_name: Annotated[str, typer.Option("--data", help="tumours (two classes) or wines (three).")] = "tumours",
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("smaller-demo"),
     quiet: Quiet = False,
 ) -> None:
     """Fit a data set that comes with scikit-learn and write a report."""
     from sklearn import datasets
 
-    check_choice("--data", data, ["tumours", "wines"])
+    check_choice("--data", data_name, ["tumours", "wines"])
     check_folder(out)
-    if data == "tumours":
+    if data_name == "tumours":
         bunch, target = datasets.load_breast_cancer(), "diagnosis"
     else:
         bunch, target = datasets.load_wine(), "cultivar"
     columns = dict(zip(map(str, bunch.feature_names), bunch.data.T, strict=True))
     columns[target] = bunch.target_names.astype(object)[bunch.target]
-    X, y, encoder, notes = encode(Table(columns), target, [], "fill")
-    with shared_threads(None, X), progress(X, "smlr", quiet) as tick:
-        study = run_study(X, y, encoder, notes=notes, tick=tick)
-    study.facts["command"] = f"smaller demo --data {data}"
-    write(study, out)
-    show(study, out, as_json=False, quiet=quiet)
+    data = prepare(Table(columns), Question(target))
+    _study(data, Procedure(), out, f"smaller demo --data {data_name}", threads=None, as_json=False, quiet=quiet)

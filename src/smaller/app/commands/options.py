@@ -21,3 +21,9 @@ Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of every random c
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads to use; all cores if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="Column whose rows belong together (a patient's visits); none: rows stand alone."),
+]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Column that names rows: no feature; may be repeated.")]
+Order = Annotated[str | None, typer.Option("--order", help="Column of times: the future is predicted from the past.")]

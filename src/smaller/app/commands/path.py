@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from sklearn.pipeline import Pipeline
 
 from smaller.app.commands.options import Drop, Encoding, Header, Missing, TablePath, Target, Threads
-from smaller.app.commands.steps import emit, prepare, shared_threads
+from smaller.app.commands.steps import emit, shared_threads
 from smaller.app.delimited import csv_text
+from smaller.app.study import Question, prepare
+from smaller.app.study.models import preparation
+from smaller.app.tables import read_table
 
 __all__ = ["path"]
 
@@ -30,15 +34,16 @@ def path(
     For every strength the loss and the weights (per standard deviation).
     """
     from smaller import smlr_path
-    from smaller.app.study.models import make_model
 
-    X, y, encoder, _ = prepare(table, target, drop, missing, encoding, header)
-    with shared_threads(threads, X):
-        scaled = make_model("smlr", X, seed=0)[:-1].fit_transform(X)
-        traced = smlr_path(scaled, y, alphas=alphas, tol=1e-4)
+    data = prepare(
+        read_table(table, encoding=encoding, header=header), Question(target, tuple(drop or ()), missing, group="none")
+    )
+    with shared_threads(threads, data.X):
+        scaled = Pipeline(preparation(data.X)).fit_transform(data.X)
+        traced = smlr_path(scaled, data.y, alphas=alphas, tol=1e-4)
     labels = traced.classes[1:] if len(traced.classes) == 2 else traced.classes
     lines: list[list[Any]] = [["alpha", "features_used", "loss", "gap", "feature", "class", "weight"]]
-    names = encoder.features
+    names = data.encoder.features
     for alpha, used, loss, gap, w in zip(
         traced.alphas, traced.n_active, traced.losses, traced.gaps, traced.weights, strict=True
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,7 +10,8 @@ from rich.table import Table as Grid
 
 from smaller.app.commands.steps import emit, say
 from smaller.app.report import report_json
-from smaller.app.study import Study
+from smaller.app.study import Facts, Study
+from smaller.app.study.verdict import WITHHELD
 
 __all__ = ["show"]
 
@@ -25,24 +25,37 @@ def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not quiet:
         say(facts["notes"])
-        judged, proof = facts["performance"], facts["certificate"]
+        proof = facts["certificate"]
+        console.print(f"[bold]{escape(facts['verdict']['sentence'])}[/bold]")
+        if facts["together"]:
+            console.print(escape(facts["together"]))
         _show_features(console, facts)
-        low, high = judged["error_interval"]
-        console.print(
-            f"\nerror {judged['error']:.1%} on {judged['rows']} rows not learnt from (95%: {low:.1%} to {high:.1%}; "
-            f"guessing: {judged['baseline_error']:.1%})"
-        )
-        console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f})")
-        console.print(f"probabilities are off by {facts['calibration']['expected_calibration_error']:.1%} on average")
+        _show_error(console, facts)
         if facts["caution"]:
             console.print(f"[bold]caution:[/bold] {escape(facts['caution'])}\n")
         else:
-            gap = "" if proof["gap"] is None else f" (duality gap {proof['gap']:.2g})"
+            share = None if proof["gap"] is None else proof["gap"] / max(proof["scale"], 1e-300)
+            gap = "" if share is None else f" (duality gap {share:.1g} of the loss without features)"
             console.print(f"{proof['status']}{gap}\n")
     console.print(f"report: {escape(str((out / 'report.html').absolute()))}")
 
 
-def _show_features(console: Console, facts: dict[str, Any]) -> None:
+def _show_error(console: Console, facts: Facts) -> None:
+    judged = facts["performance"]
+    low, high = judged["error_interval"]
+    certainty = "" if facts["verdict"]["state"] == WITHHELD else f"95%: {low:.1%} to {high:.1%}; "
+    console.print(
+        f"\nerror {judged['error']:.1%} on {judged['rows']:,} rows not learnt from ({certainty}"
+        f"guessing: {judged['baseline_error']:.1%})"
+    )
+    if facts["shuffled"] is not None:
+        console.print(f"the same with shuffled labels: {facts['shuffled']['error']:.1%}")
+    console.print(escape(facts["all_features"]["sentence"]))
+    console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f})")
+    console.print(f"probabilities are off by {facts['calibration']['expected_calibration_error']:.1%} on average")
+
+
+def _show_features(console: Console, facts: Facts) -> None:
     if facts["chosen"] is None:
         console.print(f"{facts['points']} of {facts['rows']} rows serve as reference points")
         return

@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from smaller.app.columns import TableEncoder, class_labels
 from smaller.app.report import features_csv, render, report_json
-from smaller.app.study import Study, TableModel
+from smaller.app.study import Data, Procedure, Study, TableModel
 from smaller.app.study.honest import is_small, stages
-from smaller.app.tables import Table, TableError, read_table
+from smaller.app.tables import TableError
 from smaller.persistence import (
     ModelFileError,
     atomic_write,
@@ -28,29 +28,10 @@ from smaller.persistence import (
 )
 from smaller.threads import limited
 
-__all__ = ["check_choice", "check_folder", "emit", "encode", "load_model", "prepare", "progress", "say",
+__all__ = ["check_choice", "check_folder", "emit", "load_model", "progress", "say",
            "shared_threads", "write"]  # fmt: skip
 
 RESULTS = ("report.html", "report.json", "features.csv", "model.smaller")
-
-
-def prepare(
-    path: Path, target: str, drop: list[str] | None, missing: str, encoding: str | None, header: bool | None
-) -> tuple[Any, Any, TableEncoder, list[str]]:
-    """Read a table and encode it: features, labels, encoder, and what was done."""
-    check_choice("--missing", missing, ["fill", "refuse"])
-    return encode(read_table(path, encoding=encoding, header=header), target, drop or [], missing)
-
-
-def encode(table: Table, target: str, drop: list[str], missing: str) -> tuple[Any, Any, TableEncoder, list[str]]:
-    """Turn a table into features, labels, encoder and notes."""
-    y, rows = class_labels(table, target)
-    told = list(table.notes)
-    if len(rows) < table.n_rows:
-        told.append(f"{table.n_rows - len(rows)} rows without a value of {target!r} were left out.")
-        table = table.rows(rows)
-    encoder, notes = TableEncoder.learn(table, target, drop=drop, missing=missing)
-    return encoder.transform(table), y, encoder, [*told, *notes]
 
 
 def check_choice(name: str, value: str, choices: list[str]) -> None:
@@ -126,15 +107,16 @@ def shared_threads(limit: int | None, X: Any) -> Iterator[None]:
 
 
 @contextmanager
-def progress(X: Any, model: str, hidden: bool) -> Iterator[Callable[[str], None]]:
+def progress(data: Data, how: Procedure, hidden: bool, total: int | None = None) -> Iterator[Callable[[str], None]]:
     """Yield a function that names the stage that begins; the bar knows how many there are, hence the time left."""
+    total = total or stages(data.X, len(np.unique(data.y)), how, data.units)
     console = Console(stderr=True)
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
         console=console, transient=True, disable=hidden or not console.is_terminal,
     )  # fmt: skip
     with bar:
-        task = bar.add_task("reading", total=stages(X, model), completed=-1)
+        task = bar.add_task("reading", total=total, completed=-1)
 
         def tick(stage: str) -> None:
             bar.update(task, advance=1, description=stage)

@@ -6,24 +6,24 @@ Everything in the page is an aggregate: no row of the table is in it. Every name
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from smaller.app.delimited import csv_text
 from smaller.app.report.page import render
+from smaller.app.study.schema import Facts
 
 __all__ = ["features_csv", "render", "report_json"]
 
 
-def report_json(facts: dict[str, Any]) -> str:
+def report_json(facts: Facts) -> str:
     """Return the facts of a study as JSON: plain ASCII, no NaN."""
     return json.dumps(facts, indent=1, allow_nan=False) + "\n"
 
 
-def features_csv(facts: dict[str, Any]) -> str:
+def features_csv(facts: Facts) -> str:
     """Return the chosen features as CSV, one line per feature and class."""
     lines = [["feature", "class", "weight_per_standard_deviation", "weight_per_unit", "selection_frequency"]]
     classes = facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"]
-    for row in (facts["chosen"] or {"features": []})["features"]:
+    for row in facts["chosen"]["features"] if facts["chosen"] else []:
         for label, scaled, original in zip(classes, row["weights"], row["original"], strict=True):
             if scaled:
                 frequency = "" if row["frequency"] is None else f"{row['frequency']:.4g}"

@@ -8,8 +8,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from smaller.app.report.sections import Facts, certificate, decisions, errors, features, kernel, method, path, settings
+from smaller.app.report.sections import certificate, decisions, errors, features, kernel, method, path, settings
 from smaller.app.report.words import estimate, name, percent
+from smaller.app.study.schema import Facts
+from smaller.app.study.verdict import BETTER, WITHHELD
 
 __all__ = ["render"]
 
@@ -52,12 +54,15 @@ def _answer(facts: Facts) -> str:
     judged = facts["performance"]
     lead, size = _lead(facts, target)
     error, interval = estimate(judged["error"], judged["error_interval"])
+    certainty = "no interval: see above" if facts["verdict"]["state"] == WITHHELD else f"{interval} with 95% confidence"
     cards = [
-        _card(error, f"of new cases wrong ({interval} with 95% confidence)"),
+        _card(error, f"of new cases wrong ({certainty})"),
         _card(percent(judged["baseline_error"]), "wrong by always guessing the commonest class"),
         size,
         _card(f"{judged['log_loss']:.3f}", f"log-loss; {judged['baseline_log_loss']:.3f} without any feature"),
     ]
+    if facts["shuffled"] is not None:
+        cards.insert(2, _card(percent(facts["shuffled"]["error"]), "wrong after learning from shuffled labels"))
     notes = "".join(f"<li>{escape(note)}</li>" for note in facts["notes"][:40])
     return (
         f"<h1>What predicts {target}?</h1><p class='soft'>{facts['rows']:,} rows, {facts['columns']:,} columns, "
@@ -73,21 +78,25 @@ def _answer(facts: Facts) -> str:
 
 
 def _lead(facts: Facts, target: str) -> tuple[str, str]:
-    """Return the first sentence and the card that says how small the model is."""
+    """Return the first sentences and the card that says how small the model is."""
+    start = f"<b>{escape(facts['verdict']['sentence'])}</b>"
+    if facts["together"]:
+        start += f" {escape(facts['together'])}"
     if facts["chosen"] is None:
         scales = facts["scales"]
         basis = f"in {len(scales):,} of {facts['features']:,} features" if scales else "in all features"
         return (
-            f"New cases are compared with {facts['points']} rows of the table, {basis}, to predict <b>{target}</b>.",
+            f"{start} New cases are compared with {facts['points']} rows of the table, {basis}.",
             _card(str(facts["points"]), f"rows used as reference points, of {facts['rows']:,}"),
         )
     used = facts["chosen"]["features"]
     card = _card(str(len(used)), f"features used, of {facts['features']:,}")
     if not used:
-        return f"No feature helps to predict <b>{target}</b>: the model falls back on the class shares.", card
+        return f"{start} The model uses no feature and falls back on the class shares of <b>{target}</b>.", card
     first = ", ".join(name(row["name"], 40) for row in used[:3])
-    enough = f"{len(used):,} of {facts['features']:,} features are enough to predict <b>{target}</b>"
-    return f"{enough}; the strongest: {first}.", card
+    if facts["verdict"]["state"] == BETTER:
+        return f"{start} The strongest: {first}.", card
+    return f"{start} The model below uses {len(used):,} of {facts['features']:,} features ({first}).", card
 
 
 def _card(value: str, text: str) -> str:

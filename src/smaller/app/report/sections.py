@@ -7,7 +7,9 @@ from html import escape
 from typing import Any
 
 from smaller.app.report.svg import bars, calibration_chart, import_chart, path_chart, score_chart
-from smaller.app.report.words import estimate, name, percent
+from smaller.app.report.words import count, estimate, name, percent
+from smaller.app.study.schema import Facts
+from smaller.app.study.verdict import WITHHELD
 
 __all__ = ["Facts", "certificate", "decisions", "errors", "features", "kernel", "method", "path", "settings"]
 
@@ -16,7 +18,7 @@ SHOWN_CLASSES = 12
 TABLE_FEATURES = 100
 CONFUSION_CLASSES = 30
 
-Facts = dict[str, Any]
+Part = dict[str, Any]  # of the facts
 
 
 # ---- what was found -------------------------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ def features(facts: Facts) -> str:
     )
 
 
-def _class_chart(rows: list[Facts], k: int, title: str, longest: float) -> str:
+def _class_chart(rows: list[Part], k: int, title: str, longest: float) -> str:
     count = SHOWN_FEATURES if len(rows[0]["weights"]) <= 3 else SHOWN_PER_CLASS
     shown = sorted((row for row in rows if row["weights"][k]), key=lambda row: -abs(row["weights"][k]))[:count]
     weights = [row["weights"][k] for row in shown]
@@ -76,13 +78,14 @@ def _stability(facts: Facts) -> str:
 
 
 def _weights_table(facts: Facts) -> str:
+    chosen = facts["chosen"] or {"features": [], "intercepts": []}
     classes = facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"][:SHOWN_CLASSES]
     head = "".join(f"<th>{name(label, 24)}</th>" for label in classes)
     lines = []
-    for row in facts["chosen"]["features"][:TABLE_FEATURES]:
+    for row in chosen["features"][:TABLE_FEATURES]:
         cells = "".join(f"<td>{value:.4g}</td>" if value else "<td></td>" for value in row["original"][: len(classes)])
         lines.append(f"<tr><td>{name(row['name'])}</td>{cells}</tr>")
-    intercepts = "".join(f"<td>{value:.4g}</td>" for value in facts["chosen"]["intercepts"][: len(classes)])
+    intercepts = "".join(f"<td>{value:.4g}</td>" for value in chosen["intercepts"][: len(classes)])
     return (
         "<details><summary>Weights in original units</summary><div class='scroll'><table><thead><tr><th>unit of</th>"
         f"{head}</tr></thead><tbody>{''.join(lines)}<tr><td>(intercept)</td>{intercepts}</tr></tbody></table></div>"
@@ -97,17 +100,38 @@ def errors(facts: Facts) -> str:
     """Say how the error was found, which classes are taken for which, and whether probabilities can be trusted."""
     judged, ece = facts["performance"], facts["calibration"]["expected_calibration_error"]
     error, interval = estimate(judged["error"], judged["error_interval"])
-    holds = (
-        " (the interval takes the rows as independent)." if facts["nested"] else ": a bound that holds for any data."
-    )
+    mean = f"On average over {judged['repeats']} repeats " if judged["repeats"] > 1 else ""
+    where = f"{mean}{count(judged['wrong'])} of {judged['rows']:,} rows were predicted wrongly: an error of {error}"
+    if facts["verdict"]["state"] == WITHHELD:
+        certainty = ". An interval is withheld until it is said which rows belong together."
+    else:
+        draws = "rows" if judged["units"] is None else f"{judged['units']:,} groups of rows that stay together"
+        certainty = f", with 95% confidence from {interval} (the interval takes the {draws} as independent draws)."
+    if judged["repeats"] > 1:
+        low, high = (percent(share, exact=True) for share in judged["error_range"])
+        certainty += f" The repeats lay between {low} and {high}; the interval covers them."
     return (
-        f"<h2>How good is it?</h2><p>{escape(facts['plan'])}</p><p>{judged['wrong']:,} of {judged['rows']:,} rows were "
-        f"predicted wrongly: an error of {error}, with 95% confidence from {interval}{holds} "
-        f"Brier score {judged['brier']:.3f}.</p>{_confusion(facts)}"
+        f"<h2>How good is it?</h2><p>{escape(facts['plan'])}</p><p>{where}{certainty} Brier score "
+        f"{judged['brier']:.3f}.</p>{_yardsticks(facts)}{_confusion(facts)}"
         f"<h3>Can the probabilities be trusted?</h3><p>On the diagonal, stated probabilities are right; below it the "
         f"model is too sure of itself, above it too careful. Mean distance: {100 * ece:.1f} percentage points.</p>"
         f"<div class='half'>{calibration_chart(facts['calibration']['bins'])}</div>"
     )
+
+
+def _yardsticks(facts: Facts) -> str:
+    """Set the error beside what luck gives, and beside what all features give."""
+    pieces = []
+    if facts["shuffled"] is not None:
+        luck, error = facts["shuffled"], percent(facts["shuffled"]["error"])
+        pieces.append(
+            f"<b>Shuffled labels.</b> The whole procedure, on the same table with labels permuted between "
+            f"{'groups' if facts['together'] else 'rows'}, is wrong in {error} of the rows and uses {luck['size']}: "
+            "that is luck and selection. It cannot show leaks: identifiers, copies of the target or groups nobody "
+            "declared vanish with the labels; the data audit looks for those."
+        )
+    pieces.append(f"<b>All features.</b> {escape(facts['all_features']['sentence'])}")
+    return "".join(f"<p>{piece}</p>" for piece in pieces)
 
 
 def _confusion(facts: Facts) -> str:
@@ -117,7 +141,7 @@ def _confusion(facts: Facts) -> str:
     lines = []
     for i, (label, counts) in enumerate(zip(labels, facts["confusion"], strict=True)):
         styles = ["right" if i == j else "wrong" if count else "" for j, count in enumerate(counts)]
-        cells = "".join(f'<td class="{style}">{count:,}</td>' for style, count in zip(styles, counts, strict=True))
+        cells = "".join(f'<td class="{style}">{count(value)}</td>' for style, value in zip(styles, counts, strict=True))
         found = percent(counts[i] / sum(counts)) if sum(counts) else ""
         lines.append(f"<tr><td>{name(label, 30)}</td>{cells}<td>{found}</td></tr>")
     head = "".join(f"<th>{name(label, 18)}</th>" for label in labels)
@@ -148,7 +172,7 @@ def decisions(facts: Facts) -> str:
     )
 
 
-def _reject_table(tables: Facts) -> str:
+def _reject_table(tables: Part) -> str:
     thresholds, rows = tables["thresholds"], tables["tables"][0][0]  # shares as in training
     near = [min(range(len(thresholds)), key=lambda j: abs(thresholds[j] - risk)) for risk in (0.2, 0.1, 0.05)]
     lines = "".join(

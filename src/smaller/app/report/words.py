@@ -5,13 +5,18 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-__all__ = ["estimate", "name", "percent"]
+__all__ = ["count", "estimate", "name", "percent"]
 
 
 def name(text: Any, length: int = 80) -> str:
     """Return a name on one line, cut to a readable length and escaped."""
     shown = " ".join(str(text).split())
     return escape(shown if len(shown) <= length else shown[: length - 1] + "…")
+
+
+def count(value: float) -> str:
+    """Return a count; the mean of several has one digit after the point."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def percent(share: float, *, exact: bool = False) -> str:

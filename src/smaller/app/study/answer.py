@@ -6,7 +6,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -15,10 +15,14 @@ from scipy import sparse
 
 from smaller.app.columns import TableEncoder
 from smaller.app.study import facts as say
-from smaller.app.study.honest import HeldOut, make_plan, predict_held_out
+from smaller.app.study.honest import HeldOut, Plan, make_plan, predict_held_out, with_shuffled_labels
 from smaller.app.study.judgement import calibration, confusion, decision_tables, performance
-from smaller.app.study.models import MODELS, available_models, fit_model
+from smaller.app.study.models import MODELS, Procedure, available_models, fit_model
+from smaller.app.study.question import Data
+from smaller.app.study.ridge import fit_ridge
+from smaller.app.study.schema import SCHEMA, Facts
 from smaller.app.study.stability import measure_stability
+from smaller.app.study.verdict import cost_of_sparsity, verdict
 from smaller.app.tables import Table
 from smaller.arrays import Array
 
@@ -26,6 +30,7 @@ __all__ = ["Study", "TableModel", "UnusableModelError", "run_study"]
 
 AUTO = "auto"
 ADVICE = "leave out columns of extreme range or near-copies of others, or take another model."
+PRICE_WORTH_SAYING = 5.0  # seconds
 LARGEST_GAP = 0.1  # of the loss without features; beyond it the weights say nothing about the optimum
 
 
@@ -69,67 +74,67 @@ class Study:
     """A fitted table model, and the facts about it as plain values (ready for JSON)."""
 
     model: TableModel
-    facts: dict[str, Any]
+    facts: Facts
 
 
 def run_study(
-    X: Any,
-    y: Array,
-    encoder: TableEncoder,
+    data: Data,
+    how: Procedure | None = None,
     *,
-    model: str = "smlr",
-    rule: str = "1se",
-    seed: int = 0,
-    notes: list[str] | None = None,
     tick: Callable[[str], None] = lambda stage: None,
+    announce: Callable[[str], None] = lambda sentence: None,
 ) -> Study:
     """Fit a model, judge it on rows it has not seen, and say which features are found again on other rows.
 
     Parameters
     ----------
-    X : ndarray or sparse array of shape (n, p)
-        Features as `TableEncoder.transform` gives them.
-    y : ndarray of shape (n,)
-        Labels.
-    encoder : TableEncoder
-        Where the features come from.
-    model : str
-        One of `available_models`, or "auto".
-    rule : {"1se", "min"}
-        How SMLR chooses its strength.
-    seed : int
-        Of every random choice.
-    notes : list of str, optional
-        What happened to the table before.
+    data : Data
+        A table made ready by `prepare`.
+    how : Procedure, optional
+        What is done to it.
     tick : callable
         Called with the name of every stage that begins.
+    announce : callable
+        Called with a sentence about the time that repeats and the run with shuffled labels will take.
     """
     start = time.perf_counter()
-    told = list(notes or [])
+    how = replace(how or Procedure(), ordered=data.units.ordered)
+    X, y, encoder, told = data.X, data.y, data.encoder, list(data.notes)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if model == AUTO:
-            model, why = _choose_model(X, y, seed=seed, rule=rule, tick=tick)
+        if how.model == AUTO:
+            model, why = _choose_model(data, how, tick=tick)
+            how = replace(how, model=model)
             told.append(why)
-        plan = make_plan(X, y, seed=seed)
-        held_out = predict_held_out(model, X, y, plan, seed=seed, rule=rule, tick=tick)
+        plan = make_plan(X, y, data.units, how)
+        held_out = predict_held_out(X, y, plan, how, tick=_priced(tick, announce, plan, how))
         tick("final model")
-        pipeline, search = held_out.kept or fit_model(model, X, y, seed=seed, rule=rule)
+        pipeline, search = held_out.kept or fit_model(X, y, how, data.units.codes)
         _check_usable(pipeline[-1], held_out)
+        said = [entry for entry in caught if issubclass(entry.category, UserWarning)]
+        told += sorted({str(entry.message).splitlines()[0] for entry in said})
         tick("stability of the features")
-        stability = measure_stability(X, y, pipeline, seed=seed)
+        stability = measure_stability(X, y, pipeline, how, data.units.grouped)
+        full = predict_held_out(X, y, replace(plan, repeats=plan.repeats[:1]), how, fit=fit_ridge, tick=tick,
+                                name="all features")  # fmt: skip
+        shuffled = with_shuffled_labels(X, y, plan, how, tick=tick) if how.shuffle else None
         tick("report")
-        learnt = slice(None) if plan.nested else plan.splits[0][0]
+        learnt = slice(None) if plan.nested else plan.repeats[0][0][0]
         bound = say.generalisation_bound(pipeline, X, y, learnt)
-    told += sorted({str(entry.message).splitlines()[0] for entry in caught if issubclass(entry.category, UserWarning)})
     classes, counts = np.unique(y, return_counts=True)
-    table_model = TableModel(encoder, pipeline, counts / counts.sum(), _settings(model, rule, seed, encoder.target))
+    table_model = TableModel(encoder, pipeline, counts / counts.sum(), _settings(how, encoder.target))
     names = encoder.features
     chosen = say.chosen(pipeline, names, stability.frequencies)
-    facts = {
+    used = None if chosen is None else len(chosen["features"])
+    groups = data.units.grouped
+    held_groups = None if groups is None else groups[held_out.rows]
+    judged = performance(held_out.codes, held_out.proba, held_groups)
+    luck = None if shuffled is None else _luck(shuffled, groups)
+    facts: Facts = {
+        "schema": SCHEMA,
         "settings": table_model.settings,
-        "summary": MODELS[model].summary,
-        "citation": MODELS[model].citation,
+        "summary": MODELS[how.model].summary,
+        "citation": MODELS[how.model].citation,
         "rows": int(X.shape[0]),
         "features": int(X.shape[1]),
         "columns": len(encoder.columns) + len(encoder.block_names),
@@ -137,7 +142,13 @@ def run_study(
         "class_counts": counts.tolist(),
         "plan": plan.sentence,
         "nested": plan.nested,
-        "performance": performance(held_out.codes, held_out.proba),
+        "together": data.units.sentence,
+        "verdict": verdict(judged, luck, None, used, int(X.shape[1])),
+        "performance": judged,
+        "shuffled": luck,
+        "all_features": cost_of_sparsity(
+            held_out.codes, held_out.proba[0], full.proba[0], held_groups, int(X.shape[1]), used
+        ),
         "calibration": calibration(held_out.codes, held_out.proba),
         "confusion": confusion(held_out.codes, held_out.proba),
         "decisions": decision_tables(held_out.codes, held_out.proba, table_model.train_priors),
@@ -157,10 +168,40 @@ def run_study(
     return Study(table_model, facts)
 
 
-def _settings(model: str, rule: str, seed: int, target: str) -> dict[str, Any]:
+def _priced(
+    tick: Callable[[str], None], announce: Callable[[str], None], plan: Plan, how: Procedure
+) -> Callable[[str], None]:
+    """Return a tick that announces, after the first part, what repeats and the shuffled run will cost."""
+    started: list[float] = []
+    parts = len(plan.repeats[0])
+    more = [f"{len(plan.repeats)} repeats"] * (len(plan.repeats) > 1) + ["a run with shuffled labels"] * how.shuffle
+
+    def ticked(stage: str) -> None:
+        started.append(time.perf_counter())
+        if len(started) == 2 and more:
+            each = (started[1] - started[0]) * parts
+            total = each * (len(plan.repeats) + how.shuffle)
+            options = ["--repeats 1"] * (len(plan.repeats) > 1) + ["--no-shuffle"] * how.shuffle
+            if total >= PRICE_WORTH_SAYING:
+                announce(
+                    f"{' and '.join(more)} will take about {total:.2g} s; with {' '.join(options)} about {each:.2g} s."
+                )
+        tick(stage)
+
+    return ticked
+
+
+def _luck(shuffled: HeldOut, groups: Array | None) -> dict[str, Any]:
+    """Return what the same procedure finds where there is nothing to find."""
+    judged = performance(shuffled.codes, shuffled.proba, None if groups is None else groups[shuffled.rows])
+    keys = ("error", "error_interval", "log_loss", "baseline_error")
+    return {key: judged[key] for key in keys} | {"size": shuffled.size}
+
+
+def _settings(how: Procedure, target: str) -> dict[str, Any]:
     versions = {name: version(name) for name in ("smaller", "numpy", "scipy", "scikit-learn")}
     versions["python"] = platform.python_version()
-    return {"model": model, "rule": rule, "seed": seed, "target": target, "versions": versions}
+    return asdict(how) | {"target": target, "versions": versions}
 
 
 def _check_usable(model: Any, held_out: HeldOut) -> None:
@@ -188,16 +229,18 @@ def _caution(proof: dict[str, Any]) -> str | None:
     )
 
 
-def _choose_model(X: Any, y: Array, *, seed: int, rule: str, tick: Callable[[str], None]) -> tuple[str, str]:
+def _choose_model(data: Data, how: Procedure, *, tick: Callable[[str], None]) -> tuple[str, str]:
     """Take the import vector machine where it predicts clearly better than SMLR, else SMLR, which can be read."""
-    plan = make_plan(X, y, seed=seed + 1)
+    X, y = data.X, data.y
+    once = replace(how, model="smlr", seed=how.seed + 1, repeats=1, rule="min")
+    plan = make_plan(X, y, data.units, once)
     if "ivm" not in available_models() or not plan.nested or sparse.issparse(X):
         return "smlr", "auto chose smlr: the table is too large (or too wide) to try the kernel model."
     losses = {}
     for name in ("smlr", "ivm"):
         tick(f"try {name}")
-        held_out = predict_held_out(name, X, y, plan, seed=seed, rule="min")
-        losses[name] = -np.log(held_out.proba[np.arange(len(held_out.codes)), held_out.codes])
+        held_out = predict_held_out(X, y, plan, replace(once, model=name, seed=how.seed))
+        losses[name] = -np.log(held_out.proba[0, np.arange(len(held_out.codes)), held_out.codes])
     gain = losses["smlr"] - losses["ivm"]
     better = gain.mean() > 2.0 * gain.std(ddof=1) / np.sqrt(len(gain))
     chosen = "ivm" if better else "smlr"

@@ -5,65 +5,86 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from smaller.app.study.intervals import LEVEL, binomial_interval, mean_interval, share_interval
 from smaller.arrays import Array
 from smaller.decisions import adjust_priors
 
-__all__ = ["calibration", "confusion", "decision_tables", "performance"]
+__all__ = ["calibration", "confusion", "decision_tables", "performance", "pooled", "stacked"]
 
-LEVEL = 0.95
+GAIN_LEVEL = 0.99  # of the gain in log-loss: a second look at the same evidence must cost something
 BINS = 10
 PRIOR_STEPS, THRESHOLD_STEPS = 19, 41
 MOST_CLASSES_WITH_TABLES = 30
 
 
-def performance(codes: Array, proba: Array) -> dict[str, Any]:
-    """Return error and log-loss with intervals, and what guessing the commonest class would give."""
-    n, wrong = len(codes), int((proba.argmax(axis=1) != codes).sum())
-    losses = -np.log(proba[np.arange(n), codes])
-    spread = stats.norm.ppf(0.5 + LEVEL / 2) * losses.std(ddof=1) / np.sqrt(n)
-    frequency = np.bincount(codes, minlength=proba.shape[1]) / n
-    positive = frequency[frequency > 0]
+def performance(codes: Array, proba: Array, groups: Array | None = None) -> dict[str, Any]:
+    """Return error and log-loss with intervals, and what guessing would give.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Classes of the rows predicted.
+    proba : ndarray of shape (n, K) or (repeats, n, K)
+        Their probabilities; means are over the repeats.
+    groups : ndarray of shape (n,), optional
+        Rows that an interval must take as one draw.
+    """
+    P = stacked(proba)
+    n, K = P.shape[1:]
+    wrong = (P.argmax(axis=2) != codes).astype(np.float64)
+    losses = -np.log(P[:, np.arange(n), codes])
+    frequency = np.bincount(codes, minlength=K) / n
+    share = np.log(np.maximum(frequency, 1e-300))[codes]
+    per_repeat = wrong.mean(axis=1)
     return {
         "rows": n,
-        "wrong": wrong,
-        "error": wrong / n,
-        "error_interval": list(_binomial_interval(wrong, n)),
+        "repeats": len(P),
+        "wrong": float(wrong.sum() / len(P)),
+        "error": float(per_repeat.mean()),
+        "error_interval": list(share_interval(wrong, groups)),
+        "error_range": [float(per_repeat.min()), float(per_repeat.max())],
         "log_loss": float(losses.mean()),
-        "log_loss_interval": [float(losses.mean() - spread), float(losses.mean() + spread)],
-        "brier": float(((proba - np.eye(proba.shape[1])[codes]) ** 2).sum(axis=1).mean()),
+        "log_loss_interval": list(mean_interval(losses, groups)),
+        "gain_interval": list(mean_interval(-share - losses, groups, GAIN_LEVEL)),
+        "brier": float(((P - np.eye(K)[codes]) ** 2).sum(axis=2).mean()),
         "baseline_error": float(1.0 - frequency.max()),
-        "baseline_log_loss": float(-(positive * np.log(positive)).sum()),
+        "baseline_log_loss": float(-share.mean()),
+        "units": None if groups is None else len(np.unique(groups)),
         "level": LEVEL,
     }
 
 
-def _binomial_interval(k: int, n: int) -> tuple[float, float]:
-    """Return the exact (Clopper-Pearson) interval of a share."""
-    tail = (1.0 - LEVEL) / 2.0
-    low = 0.0 if k == 0 else float(stats.beta.ppf(tail, k, n - k + 1))
-    high = 1.0 if k == n else float(stats.beta.ppf(1.0 - tail, k + 1, n - k))
-    return low, high
+def stacked(proba: Array) -> Array:
+    """Return probabilities as (repeats, n, K)."""
+    return proba.reshape(-1, *proba.shape[-2:])
+
+
+def pooled(codes: Array, proba: Array) -> tuple[Array, Array, int]:
+    """Return the rows of all repeats one after the other, and the number of repeats."""
+    P = stacked(proba)
+    return np.tile(codes, len(P)), P.reshape(-1, P.shape[2]), len(P)
 
 
 def calibration(codes: Array, proba: Array) -> dict[str, Any]:
     """Return how often the decision was right among rows of similar confidence, in bins of equal size."""
+    codes, proba, repeats = pooled(codes, proba)
     confidence, right = proba.max(axis=1), proba.argmax(axis=1) == codes
     order = np.argsort(confidence, kind="stable")
     bins, error = [], 0.0
-    for rows in np.array_split(order, min(BINS, max(1, len(order) // 10))):
-        k, n, mean = int(right[rows].sum()), len(rows), float(confidence[rows].mean())
-        bins.append({"confidence": mean, "right": k / n, "rows": n, "interval": list(_binomial_interval(k, n))})
-        error += n * abs(k / n - mean) / len(order)
+    for rows in np.array_split(order, min(BINS, max(1, len(order) // (10 * repeats)))):
+        k, n, mean = float(right[rows].sum()) / repeats, len(rows) / repeats, float(confidence[rows].mean())
+        bins.append({"confidence": mean, "right": k / n, "rows": n, "interval": list(binomial_interval(k, n))})
+        error += n * repeats * abs(k / n - mean) / len(order)
     return {"bins": bins, "expected_calibration_error": error}
 
 
-def confusion(codes: Array, proba: Array) -> list[list[int]]:
-    """Return counts, true class by predicted class."""
+def confusion(codes: Array, proba: Array) -> list[list[float]]:
+    """Return counts, true class by predicted class; means over the repeats."""
+    codes, proba, repeats = pooled(codes, proba)
     K = proba.shape[1]
-    counts: list[list[int]] = np.bincount(codes * K + proba.argmax(axis=1), minlength=K * K).reshape(K, K).tolist()
-    return counts
+    counts = np.bincount(codes * K + proba.argmax(axis=1), minlength=K * K).reshape(K, K)
+    return [[count / repeats if count % repeats else count // repeats for count in row] for row in counts.tolist()]
 
 
 def decision_tables(codes: Array, proba: Array, train_priors: Array) -> dict[str, Any] | None:
@@ -73,6 +94,7 @@ def decision_tables(codes: Array, proba: Array, train_priors: Array) -> dict[str
     (the others in proportion; ``i = 0`` leaves all shares as in training) and rows of risk above ``thresholds[j]`` are
     rejected. Held-out rows are weighted accordingly. None when there are too many classes.
     """
+    codes, proba, _ = pooled(codes, proba)
     K = proba.shape[1]
     if K > MOST_CLASSES_WITH_TABLES:
         return None

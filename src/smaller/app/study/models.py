@@ -15,10 +15,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from smaller.app.study.splits import GroupFolds, PastFolds
 from smaller.app.tables import TableError
 from smaller.arrays import Array
 
-__all__ = ["MODELS", "ModelSpec", "available_models", "fit_model", "make_model"]
+__all__ = ["MODELS", "ModelSpec", "Procedure", "available_models", "fit_model", "make_model", "preparation"]
 
 SEARCH_ROWS = 5_000  # beyond this many rows the strength is chosen on a sample of as many
 FOLDS, LARGE_FOLDS = 5, 3
@@ -79,6 +80,56 @@ MODELS: dict[str, ModelSpec] = {
 }
 
 
+@dataclass(frozen=True)
+class Procedure:
+    """What is done to every set of rows, the same inside the folds as on the whole table.
+
+    Parameters
+    ----------
+    model : str
+        One of `available_models`, or "auto".
+    rule : {"1se", "min"}
+        How SMLR chooses its strength.
+    seed : int
+        Of every random choice.
+    repeats : int, optional
+        How often cross-validation is done with other parts; None: by the size of the table.
+    shuffle : bool
+        Whether the whole procedure is done once more with shuffled labels.
+    relax : bool
+        Whether SMLR takes the shrinkage out of its probabilities, as far as rows left out confirm it.
+    alphas : int
+        Number of strengths tried by SMLR.
+    eps : float, optional
+        The smallest of them as a share of the largest.
+    features : int, optional
+        The most features that SMLR may use.
+    class_weight : {"balanced"}, optional
+        Whether the classes count the same, however rare.
+    ordered : bool
+        Whether units follow each other in time.
+    """
+
+    model: str = "smlr"
+    rule: str = "1se"
+    seed: int = 0
+    repeats: int | None = None
+    shuffle: bool = True
+    relax: bool = False
+    alphas: int = 50
+    eps: float | None = None
+    features: int | None = None
+    class_weight: str | None = None
+    ordered: bool = False
+
+    def folds(self, count: int, y: Array, units: Array | None) -> Any:
+        """Return the splitter for choices within a training part; every fold gets a row of the rarest class."""
+        if units is None:
+            count = min(count, max(2, int(np.unique(y, return_counts=True)[1].min())))
+            return StratifiedKFold(count, shuffle=True, random_state=self.seed)
+        return PastFolds(count) if self.ordered else GroupFolds(count, self.seed)
+
+
 def available_models() -> list[str]:
     """Return the names of the models that this installation has."""
     return [name for name, spec in MODELS.items() if _class(spec) is not None]
@@ -91,45 +142,68 @@ def _class(spec: ModelSpec) -> Any:
         return None
 
 
-def make_model(name: str, X: Any, *, seed: int, rule: str = "1se") -> Pipeline:
-    """Return an unfitted pipeline for data like ``X``."""
+def preparation(X: Any) -> list[tuple[str, Any]]:
+    """Return the steps before the model: gaps filled, features brought to one spread."""
+    steps: list[tuple[str, Any]] = [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
+    if not sparse.issparse(X) and np.isnan(X.sum()):
+        steps.insert(0, ("fill", SimpleImputer(strategy="median", keep_empty_features=True)))
+    return steps
+
+
+def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> Pipeline:
+    """Return an unfitted pipeline for data like these."""
+    name = how.model
     spec = MODELS[name]
     if X.shape[0] > spec.most_rows:
         raise TableError(f"The model {name} takes at most {spec.most_rows} rows: take a sample, or use smlr.")
     cls = _class(spec)
     if cls is None:
         raise TableError(f"This installation has no model {name}: it has {', '.join(available_models())}.")
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     settings: dict[str, dict[str, Any]] = {
-        "smlr": {"alphas": 50, "cv": folds, "rule": rule, "tol": 1e-5},
-        "ivm": {"alphas": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03], "random_state": seed},
-    }
-    steps: list[tuple[str, Any]] = [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
-    if not sparse.issparse(X) and np.isnan(X.sum()):
-        steps.insert(0, ("fill", SimpleImputer(strategy="median", keep_empty_features=True)))
-    return Pipeline([*steps, ("model", cls(**settings.get(name, {})))])
+        "smlr": {
+            "alphas": how.alphas, "eps": how.eps, "cv": how.folds(FOLDS, y, units), "rule": how.rule, "tol": 1e-5,
+            "relax": how.relax, "max_features": how.features,
+        },
+        "ivm": {"alphas": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03], "random_state": how.seed},
+    }  # fmt: skip
+    model = cls(**settings.get(name, {}))
+    if how.class_weight is not None:
+        if "class_weight" not in model.get_params():
+            raise TableError(f"--class-weight does not exist for the model {name}: use smlr.")
+        model.set_params(class_weight=how.class_weight)
+    return Pipeline([*preparation(X), ("model", model)])
 
 
-def fit_model(name: str, X: Any, y: Array, *, seed: int, rule: str = "1se") -> tuple[Pipeline, Pipeline]:
+def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> tuple[Pipeline, Pipeline]:
     """Fit a model; return it and the pipeline in which its strength was chosen (the same one for small data).
 
     With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample.
     """
-    pipeline = make_model(name, X, seed=seed, rule=rule)
-    if X.shape[0] <= SEARCH_ROWS or name != "smlr":
+    pipeline = make_model(X, y, how, units)
+    if how.model != "smlr":
         return (fitted := pipeline.fit(X, y)), fitted
+    if X.shape[0] <= SEARCH_ROWS:
+        return (fitted := pipeline.fit(X, y, **_grouped(units))), fitted
     from smaller import SMLR
 
-    sample = _stratified_sample(y, SEARCH_ROWS, seed)
-    folds = StratifiedKFold(LARGE_FOLDS, shuffle=True, random_state=seed)
-    search = pipeline.set_params(model__alphas=15, model__eps=3e-3, model__tol=1e-3, model__cv=folds)
-    search.fit(X[sample], y[sample])
+    sample = _sample(y, SEARCH_ROWS, how.seed)
+    few = None if units is None else units[sample]
+    search = pipeline.set_params(
+        model__alphas=min(how.alphas, 15), model__eps=how.eps or 3e-3, model__tol=1e-3,
+        model__cv=how.folds(LARGE_FOLDS, y[sample], few), model__relax=False,
+    )  # fmt: skip
+    search.fit(X[sample], y[sample], **_grouped(few))
     alpha = search[-1].alpha_ * X.shape[0] / len(sample)
     steps = [(step, clone(part)) for step, part in search.steps[:-1]]
-    return Pipeline([*steps, ("model", SMLR(alpha=float(alpha), tol=1e-3))]).fit(X, y), search
+    model = SMLR(alpha=float(alpha), tol=1e-3, class_weight=how.class_weight)
+    return Pipeline([*steps, ("model", model)]).fit(X, y), search
 
 
-def _stratified_sample(y: Array, count: int, seed: int) -> Array:
+def _grouped(units: Array | None) -> dict[str, Any]:
+    return {} if units is None else {"model__groups": units}
+
+
+def _sample(y: Array, count: int, seed: int) -> Array:
     """Return about ``count`` row numbers, the classes in proportion but none without five rows."""
     rng = np.random.default_rng(seed)
     labels, sizes = np.unique(y, return_counts=True)

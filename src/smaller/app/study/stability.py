@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
 
+from smaller.app.study.models import Procedure
 from smaller.arrays import Array
+from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.estimators.stability import StabilitySelection
 
 __all__ = ["Stability", "measure_stability"]
 
 ROWS, PAIRS = 2_000, 25
 MANY_CELLS, FEW_PAIRS = 2_000_000, 10  # beyond so many cells fewer pairs are drawn
+STRENGTHS = 15  # on the path of a half
 SHOWN = 15
 
 
@@ -39,22 +44,31 @@ class Stability:
         return {"note": self.note, "threshold": self.threshold, "top": top}
 
 
-def measure_stability(X: Any, y: Array, pipeline: Any, *, seed: int) -> Stability:
+def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Array | None = None) -> Stability:
     """Split the rows (a sample of them, if there are many) into halves, and count what is chosen on each."""
-    if not hasattr(pipeline[-1], "coef_"):
+    model, count = pipeline[-1], X.shape[0]
+    if not hasattr(model, "coef_"):
         return Stability(None, None, "Selection frequencies are given for linear models only.")
-    count = X.shape[0]
     pairs = FEW_PAIRS if count * X.shape[1] > MANY_CELLS else PAIRS
     if count > ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(count, ROWS, replace=False))
-        kept = np.isin(y[rows], [label for label in np.unique(y) if (y[rows] == label).sum() >= 2])
-        X, y = X[rows[kept]], y[rows[kept]]
+        rows = np.sort(np.random.default_rng(how.seed).choice(count, ROWS, replace=False))
+        rows = rows[np.isin(y[rows], [label for label in np.unique(y) if (y[rows] == label).sum() >= 2])]
+        X, y, units = X[rows], y[rows], None if units is None else units[rows]
     filled = pipeline[:-1].transform(X)
-    # As many as the model uses; but where nearly all are taken, being taken says nothing.
-    size = max(1, min(len(pipeline[-1].active_features_), X.shape[1] // 2))
-    selector = StabilitySelection(n_features=size, n_pairs=pairs, bound="unimodal", random_state=seed).fit(filled, y)
+    strength = getattr(model, "alpha_", getattr(model, "alpha", None)) if how.model == "smlr" else None
+    what = {"n_features": max(1, min(len(model.active_features_), X.shape[1] // 2)), "standardize": True}
+    rule = f"the first {what['n_features']} features to enter the path count"
+    if strength is not None and len(model.active_features_):
+        what = {"estimator": PathTo(alpha=strength * (filled.shape[0] // 2) / count)}
+        rule = "a feature counts if it is used at any strength down to the chosen one, for as many rows"
+    selector = StabilitySelection(n_pairs=pairs, bound="unimodal", random_state=how.seed, **what)
+    try:
+        selector.fit(filled, y, groups=units)
+    except ValueError:
+        return Stability(None, None, "The rows cannot be halved so that each half has two classes.")
     sample = f"A sample of {filled.shape[0]:,} rows was" if count > ROWS else "The rows were"
-    note = f"{sample} split into halves {pairs} times; on each half the first {size} features to enter the path count."
+    whole = "" if units is None else ", rows that belong together in one half,"
+    note = f"{sample} split into halves {pairs} times{whole} and {rule}."
     if selector.threshold_ > 1.0:
         return Stability(selector.frequencies_, None, f"{note} So many are used that no frequency rules out chance.")
     note += (
@@ -63,3 +77,24 @@ def measure_stability(X: Any, y: Array, pipeline: Any, *, seed: int) -> Stabilit
         "frequencies)."
     )
     return Stability(selector.frequencies_, float(selector.threshold_), note)
+
+
+class PathTo(BaseEstimator):
+    """What enters anywhere on the path from the largest strength down to ``alpha``; features are standardised.
+
+    ``coef_`` holds, for every feature, the largest absolute weight on the way.
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def fit(self, X: Any, y: Array) -> PathTo:
+        """Follow the path."""
+        X = StandardScaler(with_mean=not hasattr(X, "tocsr")).fit_transform(X)
+        largest = alpha_max(X, y)
+        self.coef_ = np.zeros((1, X.shape[1]))
+        if self.alpha < largest:
+            strengths = np.geomspace(largest, self.alpha, STRENGTHS)
+            for w in smlr_path(X, y, alphas=strengths, tol=1e-3).weights:
+                self.coef_ = np.maximum(self.coef_, abs(w).max(axis=1).toarray().reshape(1, -1))
+        return self

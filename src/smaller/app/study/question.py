@@ -1,0 +1,132 @@
+"""What is asked of a table, and the data that answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from smaller.app.columns import TableEncoder, check_names, class_labels
+from smaller.app.study.units import Units, chance_pairs, copies_of
+from smaller.app.tables import Table, TableError
+from smaller.arrays import Array
+
+__all__ = ["NONE", "Data", "Question", "prepare"]
+
+NONE = "none"  # the answer "rows stand alone"
+MISSING_POLICIES = ("fill", "refuse")
+FEWEST_GROUPS = 4
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be predicted from which columns, and which rows belong together.
+
+    Parameters
+    ----------
+    target : str
+        Column to predict.
+    drop : sequence of str
+        Columns to leave out.
+    missing : {"fill", "refuse"}
+        What to do with gaps.
+    group : str, optional
+        Column whose rows belong together; "none": rows stand alone, copies too; None: not said.
+    ids : sequence of str
+        Columns that name rows: no features, but repeated beside predictions.
+    order : str, optional
+        Column that orders rows in time: the future is predicted from the past.
+    """
+
+    target: str
+    drop: tuple[str, ...] = ()
+    missing: str = "fill"
+    group: str | None = None
+    ids: tuple[str, ...] = ()
+    order: str | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """A table made ready: features, labels, the way from one to the other, and what was done."""
+
+    X: Any
+    y: Array
+    encoder: TableEncoder
+    units: Units = field(default_factory=Units)
+    notes: list[str] = field(default_factory=list)
+
+
+def prepare(table: Table, question: Question) -> Data:
+    """Turn a table into features and labels; rows without a label are left out."""
+    if question.missing not in MISSING_POLICIES:
+        raise TableError(f"--missing must be one of {', '.join(MISSING_POLICIES)}, not {question.missing!r}.")
+    y, rows = class_labels(table, question.target)
+    told = list(table.notes)
+    if len(rows) < table.n_rows:
+        told.append(f"{table.n_rows - len(rows)} rows without a value of {question.target!r} were left out.")
+        table = table.rows(rows)
+    group = None if question.group in (None, NONE) else question.group
+    aside = [name for name in (group, question.order, *question.ids) if name is not None]
+    check_names(table, question.target, aside)
+    if question.target in aside:
+        raise TableError(f"The target {question.target!r} cannot be group, order or identifier of the rows too.")
+    drop = (*question.drop, *aside)
+    encoder, notes = TableEncoder.learn(table, question.target, drop=drop, missing=question.missing, ids=question.ids)
+    X = encoder.transform(table)
+    units = _units(table, X, y, question, group)
+    return Data(X, y, encoder, units, [*told, *notes])
+
+
+def _units(table: Table, X: Any, y: Array, question: Question, group: str | None) -> Units:
+    if question.order is not None:
+        if group is not None:
+            raise TableError("Rows can be kept together by --group or ordered by --order, not both.")
+        return Units(_time(table, question.order), question.order, ordered=True)
+    if group is not None:
+        return Units(_groups(table, group, y), group)
+    if question.group == NONE:
+        return Units()
+    first = copies_of(X, y)
+    copies = int((first != np.arange(len(y))).sum())
+    if not copies or chance_pairs(X, y) > 1.0:
+        return Units()
+    if len(np.unique(first)) < 2 * FEWEST_GROUPS:
+        raise TableError(f"The table has only {len(np.unique(first))} different rows, all others are copies of them.")
+    return Units(first, copies=copies)
+
+
+def _groups(table: Table, name: str, y: Array) -> Array:
+    if name in table.refused:
+        raise TableError(table.refused[name])
+    values = table.columns[name]
+    text = np.asarray(["" if value is None or value != value else str(value) for value in values.tolist()])
+    if (text == "").any():
+        raise TableError(f"The group {name!r} has {int((text == '').sum())} empty cells: every row needs its group.")
+    names, codes = np.unique(text, return_inverse=True)
+    if len(names) < FEWEST_GROUPS:
+        raise TableError(
+            f"The group {name!r} has only {len(names)} value{'s' * (len(names) != 1)}: at least {FEWEST_GROUPS} are "
+            "needed, so that whole groups can be held out."
+        )
+    for label in np.unique(y):
+        if len(np.unique(codes[y == label])) < 2:
+            raise TableError(
+                f"Class {label.item() if hasattr(label, 'item') else label!r} occurs in one value of {name!r} only, so "
+                "it cannot be both learnt and held out: merge it with another class or remove its rows."
+            )
+    return np.asarray(codes)
+
+
+def _time(table: Table, name: str) -> Array:
+    values = table.times.get(name)
+    if values is None:
+        if name in table.refused:
+            raise TableError(table.refused[name])
+        values = table.columns[name]
+    if values.dtype.kind == "O":
+        raise TableError(f"The order {name!r} holds text: give numbers or dates (as 2026-05-31).")
+    if np.isnan(values.astype(np.float64)).any():
+        raise TableError(f"The order {name!r} has empty cells: every row needs its time.")
+    return np.asarray(np.unique(values, return_inverse=True)[1])
