@@ -34,7 +34,7 @@ def export(
         Path | None, typer.Option(help="card: table with the target, to choose and judge points on.")
     ] = None,
 ) -> None:
-    """Write a model as JSON, SQL, ONNX or a card of points, to be used without Python."""
+    """Write a model as JSON, SQL, ONNX or a card of points."""
     check_choice("--format", format, _FORMATS)
     fitted = load_model(model)
     try:
