@@ -17,7 +17,7 @@ LAYERS = [
     ["threads", "arrays", "kernels", "grams", "factors", "designs"],
     ["likelihoods", "priors", "bases"],
     ["rows"],
-    ["problem"],
+    ["problem", "row_problem"],
     ["solvers"],
     ["searches"],
     ["validation", "papers", "inference", "estimators"],

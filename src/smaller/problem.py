@@ -21,7 +21,15 @@ from smaller.designs import Design
 from smaller.likelihoods import Curvature, Likelihood
 from smaller.priors import Prior
 
-__all__ = ["Certificate", "Point", "Problem", "Solution", "Status", "rounding"]
+__all__ = [
+    "Certificate",
+    "Point",
+    "Problem",
+    "Solution",
+    "Status",
+    "canonical_place",
+    "rounding",
+]
 
 _LARGEST_FREE_BLOCK = 2000  # coordinates that one exact Newton solve takes on
 
@@ -296,14 +304,7 @@ class Problem:
 
     def canonical(self, w: Array, b: Array) -> tuple[Array, Array]:
         """Return the canonical point among equivalent ones (symmetric coding has flat directions)."""
-        if not self.likelihood.shift_invariant:
-            return w, b
-        xp = array_namespace(w)
-        centred = self.prior.center(w)
-        # Keep the shift only where it does not cost anything: rounding must not raise the penalty.
-        if self.prior.penalty(centred) > self.prior.penalty(w) * (1.0 + 1e-12):
-            centred = w
-        return centred, b - xp.mean(b) if self.fit_intercept else b
+        return canonical_place(self.likelihood, self.prior, self.fit_intercept, w, b)
 
     def alpha_max(self) -> float:
         """Return the factor by which the penalty must be multiplied for all penalised weights to be zero.
@@ -313,3 +314,17 @@ class Problem:
         null = self.null()
         point = self.settle(null, tol=1e-12 * max(null.loss, 1e-300))
         return self.prior.critical(self.gradient(point))
+
+
+def canonical_place(
+    likelihood: Likelihood, prior: Prior, fit_intercept: bool, w: Array, b: Array
+) -> tuple[Array, Array]:
+    """Return the canonical point among equivalent ones (symmetric coding has flat directions)."""
+    if not likelihood.shift_invariant:
+        return w, b
+    xp = array_namespace(w)
+    centred = prior.center(w)
+    # Keep the shift only where it does not cost anything: rounding must not raise the penalty.
+    if prior.penalty(centred) > prior.penalty(w) * (1.0 + 1e-12):
+        centred = w
+    return centred, b - xp.mean(b) if fit_intercept else b

@@ -142,7 +142,13 @@ class HostRows:
         return replace(self._rows(kept), weight=weight[kept] / chance[kept])
 
     def hessian(self, place: Place, left: Coordinates, right: Coordinates | None = None) -> Array:
-        curvature = self._curvature(place)
+        return self.damped_hessian(place, 0.0, left, right)
+
+    def damped_hessian(
+        self, place: Place, damping: float | Array, left: Coordinates, right: Coordinates | None = None
+    ) -> Array:
+        """Return `hessian` with ``damping`` c_i added to the curvature of each row; a number is for all rows."""
+        curvature = self._curvature(place).damped(damping, self._weight_of(place))
         if not self._tied:
             return self.design.gram(curvature, left, right)
         # eta_k = x'w + b_k for every k: a weight moves all of them, and its entry is the sum over them.

@@ -27,6 +27,7 @@ __all__ = [
     "line_search",
     "needs_host",
     "only_single_weights",
+    "progressed",
 ]
 
 _log = logging.getLogger("smaller")
@@ -134,7 +135,7 @@ def descend(
             status = Status.SEPARABLE
             break
         met = _met(certificate, aim, tol, steepest)
-        stalled = 0 if _better(certificate, best) else stalled + 1
+        stalled = 0 if progressed(certificate, best) else stalled + 1
         if not fresh and (stalled or (met and not _trusted(point, aim))):
             # Many small steps leave rounding behind in eta: nothing is claimed before it is formed anew.
             point, fresh = problem.at(point.w, point.b), True
@@ -230,7 +231,7 @@ def _steepest(problem: Problem) -> float:
     return float(xp.max(xp.abs(G))) if G.size else 1.0
 
 
-def _better(certificate: Certificate, best: tuple[float, float]) -> bool:
+def progressed(certificate: Certificate, best: tuple[float, float]) -> bool:
     """Progress is a lower objective, as far as rounding shows it, or a clearly smaller violation."""
     objective, violation = best
     return certificate.objective < objective - 1e-14 * abs(objective) or certificate.violation < 0.9 * violation

@@ -6,6 +6,7 @@ gradient and a line search, so a stale or sampled Hessian costs iterations, neve
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from smaller.designs import Coordinates, Csc, Design
 from smaller.problem import Point, Problem
 from smaller.solvers import core
 
-__all__ = ["Reduced", "Snapshot", "gram_price"]
+__all__ = ["Growing", "Reduced", "Snapshot", "gram_price"]
 
 _FEWEST_ROWS, _MOST_ROWS = 10.0, 60.0  # per coordinate in a sampled Hessian
 _ROWS_PER_COLUMN = 100.0  # enough as well, since a row tells something about every output
@@ -52,35 +53,21 @@ class Reduced:
             core.correct(self.H, change, found, along, expected)
 
 
-class Snapshot:
-    """The Hessian as it was at some point, for a growing set of coordinates (the intercepts always among them).
+class Growing(ABC):
+    """Interface of a Hessian at some place, for a growing set of coordinates (the free numbers always among them)."""
 
-    With many more rows than coordinates a random sample of rows is enough.
-    """
-
-    def __init__(self, problem: Problem, point: Point, size: int, damping: Any, rows: int | None = None) -> None:
-        n, d = problem.design.shape
-        q = point.eta.shape[1]
-        self._count = min(_sampled_rows(problem.design, q, size) if rows is None else rows, n)
-        self.sampled = self._count < n  # whether some rows are left out
-        used: Any = slice(None)
-        if self.sampled:
-            used, problem = problem.sample(self._count)
-        curvature = problem.likelihood.curvature(point.eta[used], problem.y, problem.weight)
-        self._curvature = curvature.damped(damping if np.ndim(damping) == 0 else damping[used], problem.weight)
-        self._design = problem.design
-        free = q if problem.fit_intercept else 0
-        self._free = np.arange(free)
-        self._columns, self._outputs = np.full(free, d), np.arange(free)
-        self._position = np.full(d * q, -1)
+    def __init__(self, shape: tuple[int, int], n_free: int) -> None:
+        d, self._q = shape
+        self._free = np.arange(n_free)
+        self._columns, self._outputs = np.full(n_free, d), np.arange(n_free)
+        self._position = np.full(d * self._q, -1)
         self._H = np.zeros((0, 0))
         self._uses = 0
         self._last: tuple[Coordinates, Reduced] | None = None
 
-    def renewed(self, problem: Problem, point: Point, damping: Any, *, more: int) -> Snapshot:
-        """Return the Hessian at ``point``, from ``more`` times the rows if this one was of little use."""
-        rows = max(self._count, _sampled_rows(problem.design, point.eta.shape[1], len(self._columns)))
-        return Snapshot(problem, point, len(self._columns), damping, rows if self._uses > 2 else more * rows)
+    @abstractmethod
+    def _gram(self, left: Coordinates, right: Coordinates | None = None) -> Array:
+        """Return the Hessian between two sets of coordinates (right = left if None)."""
 
     def reduced(self, at: Coordinates, soon: Coordinates) -> Reduced:
         """Return the Hessian of some coordinates; the last answer is kept, since a working set asks several times.
@@ -99,7 +86,7 @@ class Snapshot:
         return self._last[1] if self._last is not None and self._last[0] is at else None
 
     def _reduce(self, at: Coordinates, soon: Coordinates) -> Reduced:
-        q = self._curvature.d.shape[1]
+        q = self._q
         flat = at[0] * q + at[1]
         if np.any(self._position[flat] < 0):
             wanted = np.concatenate([flat, soon[0] * q + soon[1]])
@@ -132,7 +119,32 @@ class Snapshot:
         H[:size, size:] = H[size:, :size].T
         self._H = H
 
-    def _gram(self, left: Any, right: Any = None) -> Array:
+
+class Snapshot(Growing):
+    """The Hessian as it was at some point of a problem in memory.
+
+    With many more rows than coordinates a random sample of rows is enough.
+    """
+
+    def __init__(self, problem: Problem, point: Point, size: int, damping: Any, rows: int | None = None) -> None:
+        n, d = problem.design.shape
+        q = point.eta.shape[1]
+        super().__init__((d, q), q if problem.fit_intercept else 0)
+        self._count = min(_sampled_rows(problem.design, q, size) if rows is None else rows, n)
+        self.sampled = self._count < n  # whether some rows are left out
+        used: Any = slice(None)
+        if self.sampled:
+            used, problem = problem.sample(self._count)
+        curvature = problem.likelihood.curvature(point.eta[used], problem.y, problem.weight)
+        self._curvature = curvature.damped(damping if np.ndim(damping) == 0 else damping[used], problem.weight)
+        self._design = problem.design
+
+    def renewed(self, problem: Problem, point: Point, damping: Any, *, more: int) -> Snapshot:
+        """Return the Hessian at ``point``, from ``more`` times the rows if this one was of little use."""
+        rows = max(self._count, _sampled_rows(problem.design, point.eta.shape[1], len(self._columns)))
+        return Snapshot(problem, point, len(self._columns), damping, rows if self._uses > 2 else more * rows)
+
+    def _gram(self, left: Coordinates, right: Coordinates | None = None) -> Array:
         return self._design.gram(self._curvature, left, right)
 
 
