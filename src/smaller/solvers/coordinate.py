@@ -67,6 +67,7 @@ class Coordinate:
 
     def advance(self, problem: Problem, point: Point, G: Array, certificate: Certificate, aim: float) -> Point:
         """Lower the objective over the coordinates that matter now."""
+        point = _without_flat_part(problem, point)
         ws, complete = self._choose(problem, point, G)
         if len(ws.columns) == 0:
             return point
@@ -186,6 +187,18 @@ def head_start(problem: Problem) -> Solution | None:
     if not np.isfinite(part.likelihood.null(part.y, part.weight)).all():  # a class is missing
         return None
     return drive(part, Coordinate(), head_start(part), tol=_ROUGH)
+
+
+def _without_flat_part(problem: Problem, point: Point) -> Point:
+    """Remove what costs a penalty and moves nothing: with all classes in use, a common shift of a column's weights.
+
+    No step could: along that direction the quadratic model is flat, and Newton's steps run away.
+    """
+    if not (problem.likelihood.shift_invariant and (point.w != 0).all(axis=1).any()):
+        return point
+    w, b = problem.canonical(point.w, point.b)
+    penalty = problem.prior.penalty(w)
+    return replace(point, w=w, b=b, penalty=penalty) if penalty < point.penalty else point
 
 
 def _worse_outside(problem: Problem, point: Point, violation: float) -> bool:
