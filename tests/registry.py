@@ -22,6 +22,8 @@ ALL_ESTIMATORS: list[Any] = [
     SMLR(coding="reference", tol=1e-10),
     SMLR(penalize_intercept=True, tol=1e-10),
     SMLR(kernel="rbf", tol=1e-10),
+    SMLR(penalty="grouped", tol=1e-10),
+    SMLR(lower_limits=-1.0, upper_limits=2.0, tol=1e-10),
     SMLR(kernel="precomputed"),
     RMLR(),
     RMLR(kernel="poly", degree=2, coding="reference"),

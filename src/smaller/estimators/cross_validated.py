@@ -83,6 +83,8 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         As in :class:`SMLR`.
     coding, fit_intercept, penalize_intercept, penalty_factors, class_weight
         As in :class:`SMLR`.
+    penalty, feature_groups, group_l1_ratio, lower_limits, upper_limits, positive, exclude
+        As in :class:`SMLR`; groups and limits go without ``relax`` and ``posterior``.
     solver, tol, max_iter, random_state, verbose
         As in :class:`SMLR`.
 
@@ -136,6 +138,13 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         penalty_factors: Any = None,
+        penalty: str = "elementwise",
+        feature_groups: Any = None,
+        group_l1_ratio: float = 0.5,
+        lower_limits: Any = None,
+        upper_limits: Any = None,
+        positive: bool = False,
+        exclude: Any = None,
         class_weight: Any = None,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -164,6 +173,13 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.penalty_factors = penalty_factors
+        self.penalty = penalty
+        self.feature_groups = feature_groups
+        self.group_l1_ratio = group_l1_ratio
+        self.lower_limits = lower_limits
+        self.upper_limits = upper_limits
+        self.positive = positive
+        self.exclude = exclude
         self.class_weight = class_weight
         self.solver = solver
         self.tol = tol
@@ -206,6 +222,8 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         ratios = [check_number("l1_ratio", ratio, least=0.0, most=1.0) for ratio in ratios]
         models = [self._model(ratio) for ratio in ratios]
         assemblies = [model._assemble(data, basis, centers, 1.0) for model in models]
+        if relax and not isinstance(assemblies[0].problem.prior, ElasticNet):
+            raise ValueError("relax=True refits single weights without limits: leave it out with groups and limits.")
         d = data.X.shape[1] if centers is None else len(centers)
         scale, shape = check_alpha_scale(self.alpha_scale), (data.X.shape[0], d)
         grids = [grid_of(a.problem, self.alphas, self.eps, scale, shape) for a in assemblies]
@@ -258,7 +276,10 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
 
     def _model(self, l1_ratio: float) -> SMLR:
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in SMLR().get_params()}
-        return SMLR(**(shared | {"l1_ratio": l1_ratio}))
+        model = SMLR(**(shared | {"l1_ratio": l1_ratio}))
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_  # which `exclude` may name
+        return model
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -13,7 +13,7 @@ from smaller.inference import approximate, range_notes
 from smaller.problem import Problem, Solution
 from smaller.validation import check_flag, check_rows
 
-__all__ = ["NoProbabilityRanges", "ProbabilityRanges", "kept_posterior", "notes_on_ranges"]
+__all__ = ["NoProbabilityRanges", "ProbabilityRanges", "kept_posterior", "notes_on_ranges", "refuse_ranges"]
 
 _WITHOUT = (
     "JCFO estimates a scale for every feature, and a range that took the scales as known would be too narrow: JCFO "
@@ -37,6 +37,15 @@ def notes_on_ranges(estimator: Any, level: float = 0.9) -> tuple[str, ...]:
     """Return the sentences that must stand beside the ranges of a fitted model."""
     parts = "features" if getattr(estimator, "kernel", None) is None else "kernel centres"
     return range_notes(kept_posterior(estimator), level=level, parts=parts)
+
+
+def refuse_ranges(estimator: Any) -> None:
+    """Refuse to keep what ranges need where groups or limits hold the weights: neither is part of the approximation."""
+    if check_flag("posterior", estimator.posterior):
+        raise ValueError(
+            "posterior=True takes the penalty as a sum over single weights without limits: leave penalty, "
+            "lower_limits, upper_limits and positive as they are by default, or posterior=False."
+        )
 
 
 class ProbabilityRanges:

@@ -12,11 +12,11 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.assembly import Assembly, basis_is_linear, survey
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
-from smaller.estimators.intervals import ProbabilityRanges
+from smaller.estimators.intervals import ProbabilityRanges, refuse_ranges
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import check_alpha_scale, unit_of_strength
+from smaller.estimators.structure import Structure, structure_of, without
 from smaller.likelihoods import Multinomial
-from smaller.priors import ElasticNet
 from smaller.problem import Problem, Solution
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
@@ -42,6 +42,7 @@ def assemble(
     fit_intercept: bool,
     penalize_intercept: bool,
     factors: Array | None,
+    structure: Structure | None = None,
 ) -> Assembly:
     """Put likelihood, prior and design together."""
     penalized = fit_intercept and penalize_intercept
@@ -49,6 +50,8 @@ def assemble(
     slope, ridge = alpha * l1_ratio * r, alpha * (1.0 - l1_ratio) * r
     free = fit_intercept and not penalized
     features = survey(data.X, data.weight, ridge, free) if basis_is_linear(basis) else None
+    structure = structure or Structure()
+    features = without(features, structure.excluded)
     design: Any = basis.expand(data.X if features is None else features.columns(data.X))
     if features is not None:
         column = features.scales[:, None]
@@ -59,7 +62,7 @@ def assemble(
         design = design.with_ones()
         slope = np.vstack([np.broadcast_to(slope, (d, 1)), [[alpha * l1_ratio]]])
         ridge = np.vstack([np.broadcast_to(ridge, (d, 1)), [[alpha * (1.0 - l1_ratio)]]])
-    prior = ElasticNet(*(float(part) if part.ndim == 0 else part for part in (slope, ridge)))
+    prior = structure.prior(slope, ridge, features, penalized)
     likelihood = Multinomial(len(data.classes), coding)
     y = likelihood.encode(data.codes)
     problem = Problem(design, y, data.weight, likelihood, prior, free)
@@ -94,7 +97,12 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
             fit_intercept=check_flag("fit_intercept", self.fit_intercept),
             penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
+            structure=self._structure(data, centers),
         )
+
+    def _structure(self, data: TrainingData, centers: Array | None) -> Structure | None:
+        """Return what is asked of the weights beyond strength and factors."""
+        return None
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         alpha = self._strength(data, basis, centers)
@@ -195,6 +203,21 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         Penalise the intercept like a weight, as the papers' column of ones.
     penalty_factors : array-like of shape (n_features,), default=None
         Multiply the penalty of each feature; 0 keeps a feature (age, batch) unpenalised.
+    penalty : {"elementwise", "grouped", "sparse-grouped"}, default="elementwise"
+        "grouped": the norm of all weights of a feature, or of a group of features, takes the place of their absolute
+        values, so that it is in or out as a whole, for all classes. "sparse-grouped": a mix of both.
+    feature_groups : array-like of shape (n_features,) or list of lists, default=None
+        The group of every feature, or the columns of every group; None is a group for each feature. A group weighs
+        the square root of its number of features, times their common ``penalty_factors``.
+    group_l1_ratio : float in [0, 1], default=0.5
+        The share of absolute values in "sparse-grouped".
+    lower_limits, upper_limits : float or array-like of shape (n_features,), default=None
+        The weights' limits, in their units: at most 0 and at least 0. With two classes a weight speaks for
+        ``classes_[1]``.
+    positive : bool, default=False
+        No negative weights: ``lower_limits=0``.
+    exclude : array-like, default=None
+        Names, indices or a mask of features that get no weight.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     solver : str or object, default="auto"
@@ -273,6 +296,13 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         penalty_factors: Any = None,
+        penalty: str = "elementwise",
+        feature_groups: Any = None,
+        group_l1_ratio: float = 0.5,
+        lower_limits: Any = None,
+        upper_limits: Any = None,
+        positive: bool = False,
+        exclude: Any = None,
         class_weight: Any = None,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -295,6 +325,13 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.penalty_factors = penalty_factors
+        self.penalty = penalty
+        self.feature_groups = feature_groups
+        self.group_l1_ratio = group_l1_ratio
+        self.lower_limits = lower_limits
+        self.upper_limits = upper_limits
+        self.positive = positive
+        self.exclude = exclude
         self.class_weight = class_weight
         self.solver = solver
         self.tol = tol
@@ -312,6 +349,13 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         if check_alpha_scale(self.alpha_scale) == "sum":
             return alpha
         return alpha * unit_of_strength(self._assemble(data, basis, centers, 1.0).problem, self.alpha_scale)
+
+    def _structure(self, data: TrainingData, centers: Array | None) -> Structure | None:
+        columns = data.X.shape[1] if centers is None else len(centers)
+        structure = structure_of(self, columns, kernel=centers is not None)
+        if structure is not None and not structure.elementwise:
+            refuse_ranges(self)
+        return structure
 
     def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:
         self._keep(basis, assembly.problem, assembly.origin(), solution)
