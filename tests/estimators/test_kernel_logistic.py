@@ -297,9 +297,9 @@ def test_pivoted_cholesky(n: int, rank: int, seed: int) -> None:
 # ------------------------------------------------------------------------------------------------ algorithm 3
 
 
-def test_alphas_choose_by_errors_then_loss_then_strength() -> None:
+def test_alphas_may_be_chosen_by_errors_then_loss_then_strength() -> None:
     X, y = mixture(200)
-    model = IVM(alphas=12, random_state=0).fit(X, y)
+    model = IVM(alphas=12, scoring="error", random_state=0).fit(X, y)
     errors, losses = model.validation_errors_, model.validation_losses_
     chosen = int(np.flatnonzero(model.alphas_ == model.alpha_)[0])
     assert errors[chosen] == errors.min()

@@ -18,6 +18,7 @@ from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassi
 from smaller.estimators.callbacks import reported_progress, with_callbacks
 from smaller.estimators.far_rows import warn_far_rows
 from smaller.estimators.intervals import ProbabilityRanges
+from smaller.estimators.widths import ChosenWidth
 from smaller.likelihoods import Curvature, Gaussian, Likelihood, Probit
 from smaller.priors import Jeffreys, Laplace, Prior
 from smaller.problem import Problem
@@ -310,7 +311,7 @@ def _posterior_root(problem: Problem, w: Array, used: Array) -> Array:
     return linalg.cholesky(H, lower=True) if H.size else H
 
 
-class SparseProbit(ProbabilityRanges, KernelOrLinearClassifier):
+class SparseProbit(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
     """Sparse probit classifier with nothing to tune: few features or few kernels, probabilities ``Phi(f(x))``.
 
     Finds, by EM, a point where this sum is stationary::
@@ -329,7 +330,8 @@ class SparseProbit(ProbabilityRanges, KernelOrLinearClassifier):
     alpha : float, default=1.0
         Rate of the Laplace prior, against the **sum** of log-losses; not used by Jeffreys.
     kernel, gamma, degree, coef0, kernel_params, n_centers
-        As in :class:`SMLR`. Time grows with the cube of the number of centres: beyond 5000 rows give ``n_centers``.
+        As in :class:`SMLR`; ``gamma="cv"`` and what it leaves in ``gamma_`` as in :class:`RVC`. Time grows with the
+        cube of the number of centres: beyond 5000 rows give ``n_centers``.
     fit_intercept : bool, default=True
         An intercept without a prior.
     class_weight : dict, "balanced" or None, default=None

@@ -119,7 +119,7 @@ class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
             raise TypeError(f"kernel_params must be a dict of keyword arguments or None, got {self.kernel_params!r}.")
         kernel = make_kernel(
             self.kernel,
-            gamma=self.gamma,
+            gamma=self._width(data),
             degree=self.degree,
             coef0=self.coef0,
             kernel_params=self.kernel_params,
@@ -137,6 +137,10 @@ class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
             if count < len(rows):
                 rows = np.sort(check_random_state(self.random_state).choice(rows, count, replace=False))
         return KernelBasis(kernel, rows if self._precomputed else X[rows]), rows
+
+    def _width(self, data: Any) -> Any:
+        """Return what ``gamma`` means on these rows: a number, or a rule of `kernels.resolve_gamma`."""
+        return self.gamma
 
     @property
     def _precomputed(self) -> bool:

@@ -41,7 +41,7 @@ class IVM(KernelLogistic):
         Strength of the penalty, > 0; the paper's lambda as tabulated, ``n`` times the lambda of its formula (3.1), and
         ``1/C`` of :class:`sklearn.svm.SVC`. Ignored when ``alphas`` is given.
     kernel, gamma, degree, coef0, kernel_params
-        As in :class:`KLR`.
+        As in :class:`KLR`; ``gamma`` may be "cv". With ``alphas`` each of its fits chooses a strength of its own.
     eps, window : float, int
         Stop when the last ``window`` points (the paper's Delta k) lowered the sum by less than ``eps`` of it; also
         when no candidate promises ``eps / window``.
@@ -49,8 +49,11 @@ class IVM(KernelLogistic):
         Largest number of import points.
     alphas : array-like of float, int or None, default=None
         Strengths for Algorithm 3: from the largest to the smallest, points are carried over and added. ``alpha_`` is
-        the one with the fewest errors on rows held back (ties: smaller log-loss, then larger strength); the model is
-        then fitted to all rows. An integer k takes k values from exp(10) down to exp(-10).
+        the best by ``scoring`` on rows held back; the model is then fitted to all rows. An integer k takes k values
+        from exp(10) down to exp(-10).
+    scoring : {"neg_log_loss", "error"}, default="neg_log_loss"
+        What chooses among ``alphas``: the smallest log-loss, or as in the paper the fewest errors (ties: smaller
+        log-loss). Of equals the larger strength.
     validation_fraction : float, default=0.25
         Share of the rows, stratified, held back when ``alphas`` is given and ``cv`` is not.
     cv : int, splitter or None, default=None
@@ -78,8 +81,10 @@ class IVM(KernelLogistic):
     import_path_ : ImportPath
         ``points``, ``alphas``, ``objective`` and ``validation_error`` after every addition (see :meth:`plot_path`).
         With ``alphas`` and one held-back part this is the path of Algorithm 3, otherwise that of the final fit.
-    alpha_ : float
-        Strength used.
+    alpha_, gamma_ : float
+        Strength and width used; ``gamma_`` with kernels "rbf" and "poly".
+    gammas_, gamma_scores_ : ndarray
+        With ``gamma="cv"``, as in :class:`KLR`.
     alphas_, validation_errors_, validation_losses_ : ndarray
         With ``alphas``: the strengths, and share of errors and mean log-loss on the rows held back.
     classes_, intercept_, solution_, n_iter_, n_features_in_, feature_names_in_
@@ -114,6 +119,7 @@ class IVM(KernelLogistic):
         window: int = 1,
         max_points: int = 500,
         alphas: Any = None,
+        scoring: str = "neg_log_loss",
         validation_fraction: float = 0.25,
         cv: Any = None,
         selection: str = "lazy",
@@ -138,6 +144,7 @@ class IVM(KernelLogistic):
         self.window = window
         self.max_points = max_points
         self.alphas = alphas
+        self.scoring = scoring
         self.validation_fraction = validation_fraction
         self.cv = cv
         self.selection = selection
@@ -206,6 +213,7 @@ class IVM(KernelLogistic):
     ) -> ImportPath | None:
         """Run Algorithm 3 on every split and set ``alpha_``; return its path where there is one split."""
         alphas = _grid(self.alphas)
+        by_errors = check_choice("scoring", self.scoring, ("neg_log_loss", "error")) == "error"
         weight = np.ones(len(data.codes)) if data.weight is None else data.weight
         totals, covered = np.zeros((2, len(alphas))), 0.0
         path = None
@@ -227,7 +235,8 @@ class IVM(KernelLogistic):
             totals += weight[test].sum() * np.array([[s.validation_error, s.validation_loss] for s in stages]).T
         self.alphas_ = alphas
         self.validation_errors_, self.validation_losses_ = totals / covered
-        self.alpha_ = float(alphas[np.lexsort((-alphas, self.validation_losses_, self.validation_errors_))[0]])
+        keys = (-alphas, self.validation_losses_, self.validation_errors_)
+        self.alpha_ = float(alphas[np.lexsort(keys if by_errors else keys[:2])[0]])
         return path if self.cv is None else None
 
     def _splits(self, data: TrainingData, weight: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:

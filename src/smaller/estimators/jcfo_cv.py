@@ -16,8 +16,9 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
-from smaller.estimators.folds import SMALLEST_PROBABILITY, classes_in, folds_of
+from smaller.estimators.folds import classes_in, folds_of
 from smaller.estimators.jcfo import JCFO
+from smaller.estimators.widths import log_likelihoods
 from smaller.solvers.driver import Progress
 from smaller.threads import carried
 from smaller.validation import TrainingData, check_choice, check_number, check_weight
@@ -219,11 +220,5 @@ def _score_fold(
             chain = clone(model).set_params(alpha=alpha)
             for j in reversed(range(len(alphas_scales))):
                 chain.set_params(alpha_scales=alphas_scales[j]).fit(X[train], data.codes[train], weight)
-                scores[i, j] = np.average(_log_likelihoods(chain, X[test], data.codes[test]), weights=test_weight)
+                scores[i, j] = np.average(log_likelihoods(chain, X[test], data.codes[test]), weights=test_weight)
     return scores
-
-
-def _log_likelihoods(model: JCFO, X: Any, codes: Array) -> Array:
-    found = codes[:, None] == model.classes_
-    values = np.where(found, model.predict_log_proba(X), -np.inf).max(axis=1)
-    return np.maximum(values, np.log(SMALLEST_PROBABILITY))

@@ -14,6 +14,7 @@ from smaller.designs import Dense
 from smaller.estimators.base import KernelOrLinearClassifier
 from smaller.estimators.centers import double_rows
 from smaller.estimators.intervals import ProbabilityRanges, kept_posterior
+from smaller.estimators.widths import ChosenWidth
 from smaller.inference import approximate_process
 from smaller.kernels import Kernel, Precomputed
 from smaller.priors import Normal
@@ -26,7 +27,7 @@ from smaller.validation import TrainingData, check_flag, check_integer, check_nu
 __all__ = ["KernelLogistic", "center_rows", "generator"]
 
 
-class KernelLogistic(ProbabilityRanges, KernelOrLinearClassifier):
+class KernelLogistic(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
     """Interface: the multinomial likelihood with the RKHS norm as penalty, in double precision."""
 
     alpha: Any

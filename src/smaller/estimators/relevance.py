@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from smaller.arrays import Array, log_partition
+from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.callbacks import reported_progress, with_callbacks
@@ -21,11 +20,13 @@ from smaller.estimators.relevant_columns import (
     double,
     find,
     inverse_root,
+    moderated,
     solution_of,
     strengths,
     used_columns,
     warn_crowded,
 )
+from smaller.estimators.widths import ChosenWidth
 from smaller.likelihoods import Gaussian, Likelihood, Multinomial
 from smaller.searches.marginal import Classes, Columns, Fit, Regression, without_weight
 from smaller.solvers.driver import Progress
@@ -43,7 +44,7 @@ __all__ = ["RVC", "RVR"]
 _ROWS_AT_A_TIME = 4096
 
 
-class RVR(RegressorMixin, KernelOrLinear):
+class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
     """Relevance vector regression: few kernels or features, noise level and strengths found by evidence.
 
     Each weight has a prior ``w_j ~ Normal(0, 1/a_j)`` of its own. The strengths ``a`` and the noise variance v maximise
@@ -59,7 +60,10 @@ class RVR(RegressorMixin, KernelOrLinear):
     ----------
     kernel : {"rbf", "poly", "linear", "precomputed"}, callable or None, default="rbf"
         None uses the features themselves. A kernel need not be positive semi-definite.
-    gamma, degree, coef0, kernel_params
+    gamma : float, "scale", "auto" or "cv", default="scale"
+        Kernel coefficient. "cv": the likeliest for rows left out, of seven from 2^-6 to 2^3 times "scale" (and one more
+        beyond an end), in five folds, stratified by class, shuffled by ``random_state`` (0 if None).
+    degree, coef0, kernel_params
         As in :class:`SMLR`.
     n_centers : int, default=None
         Number of rows that may become centres, drawn at random; None: all. All their kernel columns are held, so with
@@ -81,6 +85,9 @@ class RVR(RegressorMixin, KernelOrLinear):
         With a kernel: indices, rows and weights of the relevance vectors.
     coef_, active_features_ : ndarray
         Without a kernel: weights of all features, and indices of those in use.
+    gamma_, gammas_, gamma_scores_ : float, ndarray, ndarray
+        The width used with kernels "rbf" and "poly"; with ``gamma="cv"`` all widths, and mean log-likelihoods of the
+        rows left out (n_widths, n_folds).
     relevance_ : ndarray of shape (n_support,)
         The strength ``a`` of every column in use, in the order of ``support_`` or ``active_features_``.
     intercept_ : float
@@ -235,7 +242,7 @@ class RVR(RegressorMixin, KernelOrLinear):
         return used_columns(self, X)
 
 
-class RVC(KernelOrLinearClassifier):
+class RVC(ChosenWidth, KernelOrLinearClassifier):
     """Relevance vector classifier: few kernels or features and a strength for each weight, found by evidence.
 
     Each weight has a prior ``w_jk ~ Normal(0, 1/a_jk)`` of its own. The strengths ``a`` maximise the evidence of the
@@ -269,6 +276,8 @@ class RVC(KernelOrLinearClassifier):
     ----------
     classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, n_iter_
         As in :class:`SMLR`.
+    gamma_, gammas_, gamma_scores_
+        As in :class:`RVR`.
     relevance_ : ndarray of shape (1 or n_classes, n_support)
         The strength ``a`` of every weight, in the order of ``support_`` or ``active_features_``; infinite where a
         column has no weight in an output.
@@ -376,7 +385,7 @@ class RVC(KernelOrLinearClassifier):
         X = X.tocsr() if sparse.issparse(X) else X
         for start in range(0, len(eta), _ROWS_AT_A_TIME):
             rows = slice(start, start + _ROWS_AT_A_TIME)
-            eta[rows] = _moderated(eta[rows], self._deviations(X[rows]))
+            eta[rows] = moderated(eta[rows], self._deviations(X[rows]))
         return eta[:, 0] if eta.shape[1] == 1 else eta
 
     def _deviations(self, X: Any) -> Array:
@@ -385,17 +394,3 @@ class RVC(KernelOrLinearClassifier):
         D = h[:, self._coordinates] - self._moved
         parts = [(D * (self._outputs == r)) @ self._spread.T for r in range(self._likelihood.n_outputs)]
         return np.array(parts)
-
-
-def _moderated(eta: Array, deviations: Array) -> Array:
-    """Return scores of the averaged probabilities (MacKay 1992), every difference of two outputs moderated."""
-    if eta.shape[1] == 1:
-        variance = np.einsum("nk,nk->n", deviations[0], deviations[0])
-        return eta / np.sqrt(1.0 + math.pi / 8.0 * variance)[:, None]
-    scores = np.empty_like(eta)
-    for k in range(eta.shape[1]):
-        apart = deviations[k] - deviations
-        variance = np.einsum("lnk,lnk->nl", apart, apart)
-        differences = (eta[:, k, None] - eta) / np.sqrt(1.0 + math.pi / 8.0 * variance)
-        scores[:, k] = -log_partition(-differences, pinned=False)[0]
-    return scores

@@ -1,7 +1,8 @@
-"""What RVC and RVR share: candidate columns in, weights and strengths in the user's units out."""
+"""What RVC and RVR share: candidate columns in; weights, strengths and averaged scores in the user's units out."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from smaller.arrays import Array
+from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
 from smaller.problem import Solution
 from smaller.searches.marginal import Columns, Fit, Marginal, standardise
@@ -22,6 +23,7 @@ __all__ = [
     "double",
     "find",
     "inverse_root",
+    "moderated",
     "solution_of",
     "strengths",
     "used_columns",
@@ -110,3 +112,17 @@ def used_columns(model: Any, X: Any) -> Array:
     basis = model._basis_.take(model.active_features_) if hasattr(model, "coef_") else model._basis_
     matrix = basis.expand(X).matrix
     return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+
+
+def moderated(eta: Array, deviations: Array) -> Array:
+    """Return scores of the averaged probabilities (MacKay 1992), every difference of two outputs moderated."""
+    if eta.shape[1] == 1:
+        variance = np.einsum("nk,nk->n", deviations[0], deviations[0])
+        return eta / np.sqrt(1.0 + math.pi / 8.0 * variance)[:, None]
+    scores = np.empty_like(eta)
+    for k in range(eta.shape[1]):
+        apart = deviations[k] - deviations
+        variance = np.einsum("lnk,lnk->nl", apart, apart)
+        differences = (eta[:, k, None] - eta) / np.sqrt(1.0 + math.pi / 8.0 * variance)
+        scores[:, k] = -log_partition(-differences, pinned=False)[0]
+    return scores
