@@ -41,7 +41,10 @@ class Status(enum.Enum):
     STATIONARY = "A stationary point was reached; the problem is not convex, so it need not be the global optimum."
     MAX_ITER = "The iteration limit was reached before the tolerance: raise max_iter or tol."
     STOPPED = "A callback asked to stop before the tolerance was met."
-    STALLED = "Rounding stopped all progress before the tolerance was met: raise tol, or scale unscaled features."
+    STALLED = (
+        "Next to no progress was left before the tolerance was met (rounding, or columns of very different size): raise "
+        "tol, or scale unscaled features."
+    )
     SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
     INTERPOLATES = (
         "The noise variance fell until the weights nearly interpolate the responses, and the objective falls without "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -300,7 +301,7 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
 
 def _posterior_root(problem: Problem, w: Array, used: Array) -> Array:
     """Return L of ``L L' = H'CH/noise + diag(precision)`` over the columns in use and the intercept."""
-    _, precision = problem.prior.linearise(w[used], "l2")
+    _, precision = problem.prior.take(used).linearise(w[used], "l2")
     columns, precision = used, precision[:, 0]
     if problem.fit_intercept:
         columns, precision = np.append(used, problem.n_columns), np.append(precision, 0.0)
@@ -308,7 +309,18 @@ def _posterior_root(problem: Problem, w: Array, used: Array) -> Array:
     curvature = Curvature(d / problem.likelihood.variance)  # type: ignore[attr-defined]
     H = problem.design.gram(curvature, (columns, np.zeros(len(columns), dtype=np.int64)))
     H[np.diag_indices_from(H)] += precision
-    return linalg.cholesky(H, lower=True) if H.size else H
+    return _cholesky(H)
+
+
+def _cholesky(H: Array) -> Array:
+    """Factor ``H = L L'``; what rounding leaves of columns that depend on each other is lifted just above zero."""
+    size = np.sqrt(np.diag(H))
+    size = np.where(size > 0, size, 1.0)
+    unit = H / (size[:, None] * size)
+    for lift in (0.0, 1e-14, 1e-12, 1e-10):
+        with suppress(linalg.LinAlgError):
+            return linalg.cholesky(unit + lift * np.eye(len(H)), lower=True) * size[:, None] if H.size else H
+    raise ValueError("X has columns that depend on each other to the last digit: remove copies, or standardise them.")
 
 
 class SparseProbit(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):

@@ -83,7 +83,7 @@ def feature_names(estimator: Any) -> Array:
 def row_keys(X: Any) -> list[bytes]:
     """Return a key for every row; equal rows have equal keys."""
     if not sparse.issparse(X):
-        return [row.tobytes() for row in np.ascontiguousarray(X)]
+        return [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # -0.0 + 0.0 is 0.0
     X = X.tocsr(copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()

@@ -362,7 +362,16 @@ def _score_fold(
     keywords = {} if test_weight is None else {"sample_weight": test_weight}
     rows = np.arange(len(test))[:, None]
     fixed = [_Fixed(log_proba[:, i], data.classes) for i in range(len(points))]
-    return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
+    try:
+        return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
+    except ValueError as error:
+        absent = np.setdiff1d(np.arange(len(data.classes)), codes)
+        if not len(absent):
+            raise
+        raise ValueError(
+            f"scoring={scoring!r} cannot judge a fold that holds out no row of class {data.classes[absent[0]].item()!r}: "
+            "use fewer folds (cv), or scoring='neg_log_loss'."
+        ) from error
 
 
 def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:

@@ -53,6 +53,7 @@ class BlockUpdates:
     """Majorise-minimise with the Boehning bound."""
 
     name = "block"
+    pace = 0
     _UPDATES = 50  # between two certificates
     _GROWTH = 1.1
 

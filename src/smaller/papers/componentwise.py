@@ -70,6 +70,7 @@ class ComponentSweeps:
     """Visits to single weights; sweeps come in blocks, which grow."""
 
     name = "componentwise"
+    pace = 0
     _LONGEST = 128  # sweeps between two certificates
 
     def __init__(self, options: Componentwise) -> None:

@@ -58,7 +58,8 @@ def standardise(X: Array, weight: Array | None, *, center: bool) -> Columns:
     if center:
         correction = c @ P  # what rounding left
         mean, P = mean + correction, P - correction
-    scale = np.sqrt(c @ P**2)
+    unit = np.where(largest > 0, largest, 1.0)  # squares of extreme columns would overflow, or vanish
+    scale = unit * np.sqrt(c @ (P / unit) ** 2)
     first: dict[bytes, int] = {}
     for j in np.flatnonzero(scale > _FLAT * np.maximum(largest, 1e-300)):
         first.setdefault(np.ascontiguousarray(X[:, j]).tobytes(), int(j))

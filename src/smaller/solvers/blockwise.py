@@ -93,6 +93,7 @@ class Blockwise:
     """Working sets of groups, proximal Newton, descent over blocks; for NumPy and SciPy data."""
 
     name = "blockwise"
+    pace = 20
 
     def __init__(self) -> None:
         self._hessian: Snapshot | None = None

@@ -54,6 +54,7 @@ class Coordinate:
     """Working sets, proximal Newton, coordinate descent; the default for NumPy and SciPy data."""
 
     name = "coordinate"
+    pace = 20
 
     def __init__(self) -> None:
         self._hessian: Snapshot | None = None

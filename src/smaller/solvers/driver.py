@@ -42,6 +42,7 @@ class Stepper(Protocol):
     """Contract of a solver's step."""
 
     name: str
+    pace: int  # iterations in which what is left must halve or the objective fall by a hundredth; 0: it may crawl
 
     @staticmethod
     def suits(problem: Problem) -> str | None:
@@ -119,6 +120,7 @@ def descend(
     aim = tol * scale
     steepest: float | None = None
     history: list[float] = []
+    marks = [(math.inf, math.inf)]  # objective, and smallest gap (or violation) so far, of every iteration
     stalled, best = 0, (float("inf"), float("inf"))
     iteration, fresh = 0, False
     if G is not None:
@@ -149,7 +151,9 @@ def descend(
         if progress is not None and progress(iteration, certificate):
             status = Status.STOPPED
             break
-        if stalled >= _PATIENCE:
+        left = certificate.violation if certificate.gap is None else certificate.gap
+        marks.append((point.objective, min(left, marks[-1][1])))
+        if stalled >= _PATIENCE or _crawls(marks, stepper.pace, scale):
             status = Status.STALLED
             break
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
@@ -222,6 +226,14 @@ def _met(certificate: Certificate, aim: float, tol: float, steepest: float | Non
     if certificate.gap is not None:
         return certificate.gap <= aim
     return certificate.violation <= tol * (steepest or 1.0)
+
+
+def _crawls(marks: list[tuple[float, float]], pace: int, scale: float) -> bool:
+    """Whether hundreds of iterations more would bring next to nothing."""
+    if not pace or len(marks) <= pace:
+        return False
+    (before, much), (now, left) = marks[-1 - pace], marks[-1]
+    return left > 0.5 * much and before - now < 1e-2 * scale
 
 
 def _steepest(problem: Problem) -> float:

@@ -21,6 +21,7 @@ class Proximal:
     """A block of accelerated steps between two certificates; blocks grow while the solve goes on."""
 
     name = "proximal"
+    pace = 20
 
     def __init__(self) -> None:
         self._lipschitz = 0.25  # of the loss in the metric; backtracking raises it where needed
@@ -51,7 +52,7 @@ class Proximal:
             w, b = new.w + beta * (new.w - current.w), new.b + beta * (new.b - current.b)
             eta = new.eta + beta * (new.eta - current.eta)
             momentum, current, lowest = following, new, min(lowest, new.objective)
-        self._length = min(2 * self._length, 3200)
+        self._length = min(2 * self._length, 800)
         return current
 
     def _uphill(self, w: Array, b: Array, current: Point, new: Point) -> bool:

@@ -34,6 +34,7 @@ class Reweighted:
     """Newton (``bound=False``) or the bound's majorise-minimise step, with a line search."""
 
     name = "newton"
+    pace = 20
 
     def __init__(self, *, bound: bool = False) -> None:
         self.bound = bound
