@@ -16,7 +16,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-import smaller.kernels
+import smaller.kernels.blocks
+import smaller.kernels.given
 from smaller.kernels import (
     RBF,
     FromCallable,
@@ -65,8 +66,8 @@ def theta():
 
 @pytest.fixture
 def tiny_blocks(monkeypatch):
-    monkeypatch.setattr(smaller.kernels, "BLOCK_ELEMENTS", 24)
-    monkeypatch.setattr(smaller.kernels, "MINIMUM_ROWS", 1)
+    monkeypatch.setattr(smaller.kernels.blocks, "BLOCK_ELEMENTS", 24)
+    monkeypatch.setattr(smaller.kernels.blocks, "MINIMUM_ROWS", 1)
 
 
 def thinned(A):
@@ -349,7 +350,7 @@ def test_callable_receives_its_parameters(X, C):
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csc_array])
 def test_diagonal_of_a_callable(container, rng):
-    X = rng.normal(size=(2 * smaller.kernels.DIAGONAL_ROWS + 3, 4))
+    X = rng.normal(size=(2 * smaller.kernels.given.DIAGONAL_ROWS + 3, 4))
     diagonal = FromCallable(polynomial_kernel, {"degree": 2}).diagonal(container(X))
     assert_allclose(diagonal, np.diag(polynomial_kernel(X, degree=2)), rtol=1e-13)
 
