@@ -304,7 +304,7 @@ BROKEN: dict[str, tuple[Callable[[Path, Path], list[object]], str]] = {
         csv_case("a,y\n" + "".join(f"id{i % 250},{'uw'[i % 2]}\n" for i in range(1000))), "group them"
     ),
     "dates": (csv_case("a,y\n" + "2020-01-01,u\n2020-01-02,w\n" * 9), "dates"),
-    "missing refused": (csv_case(CLASSES + ",u\n", "--missing", "refuse"), "1 missing values"),
+    "missing refused": (csv_case(CLASSES + ",u\n", "--missing", "refuse"), "1 missing value:"),
     "unknown policy for gaps": (csv_case(CLASSES, "--missing", "guess"), "--missing"),
     "unknown model": (csv_case(CLASSES, "--model", "forest"), "--model must be one of"),
     "unknown rule": (csv_case(CLASSES, "--rule", "best"), "--rule"),

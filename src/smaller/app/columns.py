@@ -6,6 +6,7 @@ folds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,14 +15,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from smaller.app.cells import parse_numbers
+from smaller.app.remarks import Remark, sentences
 from smaller.app.tables import Table, TableError, unique_names
 from smaller.arrays import Array
 
-__all__ = ["Column", "TableEncoder", "check_names", "class_labels"]
+__all__ = ["Column", "TableEncoder", "check_names", "class_labels", "counts_rows", "is_id_name"]
 
 MAX_LEVELS = 200  # of a category
 MAX_CLASSES = 100
 MIN_CLASS_ROWS = 5  # so that every fold has one
+FEWEST_IDS = 20  # rows from which a sequence of whole numbers is no coincidence
 MIN_GAPS = 5  # missing values from which a gap gets its own feature
 
 
@@ -29,12 +33,14 @@ MIN_GAPS = 5  # missing values from which a gap gets its own feature
 class Column:
     """One column that is used: a number, or a category with its levels; ``gaps`` adds an indicator of missing values.
 
-    A category has one feature per level, of two levels only the second (unless values are missing).
+    A category has one feature per level, of two levels only the second (unless values are missing). ``unit`` is what
+    the numbers of a column of text had behind them.
     """
 
     name: str
     levels: tuple[str, ...] = ()
     gaps: bool = False
+    unit: str = ""
 
     @property
     def features(self) -> list[str]:
@@ -53,17 +59,21 @@ class Column:
             text = _as_text(values)
             return [(text == level).astype(np.float64) for level in self._shown]
         if values.dtype.kind == "O":
-            example = next((value for value in values if value is not None), None)
-            if example is None:
-                values = np.full(len(values), np.nan)
-            else:
-                raise TableError(
-                    f"Column {self.name!r} must hold numbers, as in training, but it holds {example!r:.60}."
-                )
+            values = self._read(values)
         numbers = values.astype(np.float64)
         if np.isinf(numbers).any():
             raise TableError(f"Column {self.name!r} holds infinite numbers: correct them, or leave them empty.")
         return [numbers, *([np.isnan(numbers).astype(np.float64)] if self.gaps else [])]
+
+    def _read(self, cells: Any) -> Array:
+        """Return text as numbers, the odd cell as missing."""
+        example = next((cell for cell in cells if cell is not None), None)
+        if example is None:
+            return np.full(len(cells), np.nan)
+        numbers = parse_numbers(np.array([None if c is None else str(c) for c in cells], dtype=object), self.unit, 1e-9)
+        if numbers is None:
+            raise TableError(f"Column {self.name!r} must hold numbers, as in training, but it holds {example!r:.60}.")
+        return numbers.values
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,14 @@ class TableEncoder:
 
     @classmethod
     def learn(
-        cls, table: Table, target: str, *, drop: Sequence[str] = (), missing: str = "fill", ids: Sequence[str] = ()
+        cls,
+        table: Table,
+        target: str,
+        *,
+        drop: Sequence[str] = (),
+        missing: str = "fill",
+        ids: Sequence[str] = (),
+        keep: Sequence[str] = (),
     ) -> tuple[TableEncoder, list[str]]:
         """Decide what becomes of every column.
 
@@ -105,6 +122,8 @@ class TableEncoder:
             Whether gaps are filled later or are an error.
         ids : sequence of str
             Columns that name rows.
+        keep : sequence of str
+            Columns to use although they look like identifiers.
 
         Returns
         -------
@@ -117,21 +136,22 @@ class TableEncoder:
         for name, reason in table.refused.items():
             if name not in drop:
                 raise TableError(reason)
-        columns, notes = [], []
+        columns, remarks = [], []
         for name, values in table.columns.items():
             if name == target or name in drop:
                 continue
-            if missing == "refuse" and _missing(values).any():
+            gaps = int(_missing(values).sum())
+            if missing == "refuse" and gaps:
                 raise TableError(
-                    f"Column {name!r} has {int(_missing(values).sum())} missing values: fill them, --drop the column, "
-                    "or allow filling with --missing fill."
+                    f"Column {name!r} has {gaps} missing value{'s' * (gaps > 1)}: fill them, --drop the column, or "
+                    "allow filling with --missing fill."
                 )
-            column, note = _decide(name, values)
+            column, told = _decide(name, values, asked=name in keep)
             columns += [column] if column else []
-            notes += [note] if note else []
+            remarks += told
         if not columns and not table.block_names:
             raise TableError("No column is left to learn from: every other one is dropped, constant or an identifier.")
-        return cls(target, tuple(columns), tuple(table.block_names), tuple(ids)), notes
+        return cls(target, tuple(columns), tuple(table.block_names), tuple(ids)), sentences(remarks, table.n_rows)
 
     @property
     def features(self) -> list[str]:
@@ -220,29 +240,56 @@ def check_names(table: Table, target: str, drop: Sequence[str] = ()) -> None:
             raise TableError(f"The table has no column {name!r:.80}; did you mean {near}?")
 
 
-def _decide(name: str, values: Any) -> tuple[Column | None, str | None]:
+def _decide(name: str, values: Any, *, asked: bool) -> tuple[Column | None, list[Remark]]:
     """Return what a column becomes (None: left out) and what to tell the user."""
+    unit, told = "", []
+    if values.dtype.kind == "O" and (numbers := parse_numbers(values)) is not None:
+        values, unit = numbers.values, numbers.unit
+        told += [Remark("cells", name, "; ".join(numbers.remarks))] if numbers.remarks else []
     gaps = int(_missing(values).sum())
     if gaps == len(values):
-        return None, f"Column {name!r} is empty and was left out."
-    share = f"Column {name!r}: {gaps} missing values ({100 * gaps / len(values):.0f}%) " if gaps else None
+        return None, [Remark("empty", name)]
+    told += [Remark("gaps", name, number=values.dtype.kind != "O", cells=gaps)] if gaps else []
     if values.dtype.kind != "O":
         finite = values[~_missing(values)]
         if finite.min() == finite.max() and gaps < MIN_GAPS:
-            return None, f"Column {name!r} is constant and was left out."
-        indicator = gaps >= MIN_GAPS
-        action = "are filled with the median" + (" and marked by a feature of their own." if indicator else ".")
-        return Column(name, gaps=indicator), share and share + action
+            return None, [Remark("constant", name)]
+        if not asked and counts_rows(name, values) and is_id_name(name):
+            return None, [Remark("counter", name)]
+        return Column(name, gaps=gaps >= MIN_GAPS, unit=unit), told
     levels = sorted({str(value) for value in values if value is not None})
     if len(levels) > 20 and len(levels) > 0.5 * (len(values) - gaps):
-        return None, f"Column {name!r} has {len(levels)} different texts, looks like an identifier and was left out."
+        return None, [Remark("identifier", name, cells=len(levels))]
     if len(levels) > MAX_LEVELS:
         raise TableError(
             f"Column {name!r} has {len(levels)} different texts, more than {MAX_LEVELS}: group them, or --drop it."
         )
     if len(levels) == 1 and gaps < MIN_GAPS:
-        return None, f"Column {name!r} is constant and was left out."
-    return Column(name, tuple(levels), gaps > 0), share and share + "belong to no level."
+        return None, [Remark("constant", name)]
+    return Column(name, tuple(levels), gaps > 0), told
+
+
+def counts_rows(name: str, values: Array) -> bool:
+    """Tell whether numbers name rows: whole, all different, and in sequence, sorted or called an identifier."""
+    if len(values) < FEWEST_IDS or values.dtype.kind == "O" or not np.isfinite(values).all():
+        return False
+    if (values != np.round(values)).any():
+        return False
+    steps = np.diff(values)
+    if (steps > 0).all() or (steps < 0).all():
+        return True
+    sequence = values.max() - values.min() + 1 == len(values)
+    return bool((sequence or is_id_name(name)) and len(np.unique(values)) == len(values))
+
+
+_ID_NAMES = re.compile(
+    r"(.*[^a-z])?(id|ids|index|nr|no|mrn|key|barcode|accession)([^a-z].*)?|column \d+|unnamed.*|\.\.\.\d+|rownames?|row"
+)
+
+
+def is_id_name(name: str) -> bool:
+    """Tell whether a column is called an identifier or an index, or has no name of its own."""
+    return _ID_NAMES.fullmatch(re.sub(r"([a-z])(Id|ID|Nr|No)\b", r"\1_id", name).strip().lower()) is not None
 
 
 def _missing(values: Any) -> Array:

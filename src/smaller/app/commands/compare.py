@@ -23,6 +23,7 @@ from smaller.app.commands.options import (
     TablePath,
     Target,
     Threads,
+    UsedFeature,
 )
 from smaller.app.commands.steps import check_choice, emit, progress, say, shared_threads
 from smaller.app.study import Procedure, Question, available_models, prepare
@@ -38,6 +39,7 @@ def compare(
     group: Group = None,
     ids: Ids = None,
     order: Order = None,
+    feature: UsedFeature = None,
     missing: Missing = "fill",
     encoding: Encoding = None,
     header: Header = None,
@@ -51,7 +53,7 @@ def compare(
     from smaller.app.study.compare import compare_models
 
     check_choice("--rule", rule, ["1se", "min"])
-    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order)
+    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()))
     data, how = prepare(read_table(table, encoding=encoding, header=header), question), Procedure(rule=rule, seed=seed)
     say([] if quiet else data.notes)
     models = len(available_models()) + 1

@@ -24,6 +24,7 @@ from smaller.app.commands.options import (
     TablePath,
     Target,
     Threads,
+    UsedFeature,
 )
 from smaller.app.commands.screen import show
 from smaller.app.commands.steps import check_choice, check_folder, progress, say, shared_threads, write
@@ -42,6 +43,7 @@ def fit(
     group: Group = None,
     ids: Ids = None,
     order: Order = None,
+    feature: UsedFeature = None,
     missing: Missing = "fill",
     encoding: Encoding = None,
     header: Header = None,
@@ -66,7 +68,7 @@ def fit(
     if eps is not None and not 0 < eps < 1:
         raise TableError(f"--eps must lie between 0 and 1, not be {eps:g}.")
     check_folder(out)
-    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order)
+    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()))
     data = prepare(read_table(table, encoding=encoding, header=header), question)
     how = Procedure(model, rule, seed, repeats, shuffle, alphas=alphas, eps=eps)
     _study(data, how, out, f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet)

@@ -27,3 +27,6 @@ Group = Annotated[
 ]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Column that names rows: no feature; may be repeated.")]
 Order = Annotated[str | None, typer.Option("--order", help="Column of times: the future is predicted from the past.")]
+UsedFeature = Annotated[
+    list[str] | None, typer.Option("--feature", help="Column to use although it looks like an identifier.")
+]

@@ -15,6 +15,8 @@ from smaller.app.study.verdict import WITHHELD
 
 __all__ = ["show"]
 
+SHOWN_LINES = 5
+
 
 def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
     """Print the summary: chosen features, error, calibration, certificate, and where the report is."""
@@ -24,11 +26,13 @@ def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
         return
     console = Console(highlight=False, soft_wrap=True)
     if not quiet:
-        say(facts["notes"])
+        say(_few(facts["notes"], out))
         proof = facts["certificate"]
         console.print(f"[bold]{escape(facts['verdict']['sentence'])}[/bold]")
         if facts["together"]:
             console.print(escape(facts["together"]))
+        for finding in _few([finding["sentence"] for finding in facts["audit"]], out):
+            console.print(f"[bold]check:[/bold] {escape(finding)}")
         _show_features(console, facts)
         _show_error(console, facts)
         if facts["caution"]:
@@ -38,6 +42,14 @@ def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
             gap = "" if share is None else f" (duality gap {share:.1g} of the loss without features)"
             console.print(f"{proof['status']}{gap}\n")
     console.print(f"report: {escape(str((out / 'report.html').absolute()))}")
+
+
+def _few(lines: list[str], out: Path) -> list[str]:
+    """Return at most five lines; the last says where the others are."""
+    if len(lines) <= SHOWN_LINES:
+        return lines
+    more = len(lines) - SHOWN_LINES + 1
+    return [*lines[: SHOWN_LINES - 1], f"... and {more} more: see {out / 'report.html'}."]
 
 
 def _show_error(console: Console, facts: Facts) -> None:

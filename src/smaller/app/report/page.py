@@ -15,6 +15,8 @@ from smaller.app.study.verdict import BETTER, WITHHELD
 
 __all__ = ["render"]
 
+SHOWN_NOTES = 12
+
 
 def render(facts: Facts) -> str:
     """Return the report of a study as one HTML page.
@@ -63,7 +65,6 @@ def _answer(facts: Facts) -> str:
     ]
     if facts["shuffled"] is not None:
         cards.insert(2, _card(percent(facts["shuffled"]["error"]), "wrong after learning from shuffled labels"))
-    notes = "".join(f"<li>{escape(note)}</li>" for note in facts["notes"][:40])
     return (
         f"<h1>What predicts {target}?</h1><p class='soft'>{facts['rows']:,} rows, {facts['columns']:,} columns, "
         f"{len(facts['classes'])} classes. Model: {escape(facts['summary'])}.</p>"
@@ -73,7 +74,19 @@ def _answer(facts: Facts) -> str:
             else ""
         )
         + f'<p>{lead}</p><div class="cards">{"".join(cards)}</div>'
-        + (f"<details open><summary>What was done with the table</summary><ul>{notes}</ul></details>" if notes else "")
+        + _table_box(facts)
+    )
+
+
+def _table_box(facts: Facts) -> str:
+    """Return what the table itself makes doubtful, and what was done with it."""
+    found = "".join(f"<li>{escape(finding['sentence'])}</li>" for finding in facts["audit"])
+    box = f"<section class='audit'><h3>Look at the table first</h3><ul>{found}</ul></section>" if found else ""
+    notes = "".join(f"<li>{escape(note)}</li>" for note in facts["notes"][:SHOWN_NOTES])
+    if len(facts["notes"]) > SHOWN_NOTES:
+        notes += f"<li>... and {len(facts['notes']) - SHOWN_NOTES} more, in report.json.</li>"
+    return box + (
+        f"<details><summary>What was done with the table</summary><ul>{notes}</ul></details>" if notes else ""
     )
 
 

@@ -66,7 +66,10 @@ class TableModel:
 
     def predict_proba(self, table: Table) -> Array:
         """Return class probabilities (n, n_classes)."""
-        return np.asarray(self.pipeline.predict_proba(self.encoder.transform(table)))
+        X = self.encoder.transform(table)
+        if "fill" not in self.pipeline.named_steps and not sparse.issparse(X) and np.isnan(X.sum()):
+            X = np.where(np.isnan(X), self.pipeline.named_steps["scale"].mean_, X)  # training had no gaps: the mean
+        return np.asarray(self.pipeline.predict_proba(X))
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,9 @@ def run_study(
         Called with a sentence about the time that repeats and the run with shuffled labels will take.
     """
     start = time.perf_counter()
-    how = replace(how or Procedure(), ordered=data.units.ordered)
     X, y, encoder, told = data.X, data.y, data.encoder, list(data.notes)
+    gaps = not sparse.issparse(X) and bool(np.isnan(X.sum()))
+    how = replace(how or Procedure(), ordered=data.units.ordered, gaps=gaps)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if how.model == AUTO:
@@ -143,9 +147,13 @@ def run_study(
         "plan": plan.sentence,
         "nested": plan.nested,
         "together": data.units.sentence,
-        "verdict": verdict(judged, luck, None, used, int(X.shape[1])),
+        "verdict": verdict(judged, luck, data.likely_group, used, int(X.shape[1])),
         "performance": judged,
         "shuffled": luck,
+        "audit": [
+            {"kind": finding.kind, "columns": list(finding.columns), "sentence": finding.sentence}
+            for finding in data.findings
+        ],
         "all_features": cost_of_sparsity(
             held_out.codes, held_out.proba[0], full.proba[0], held_groups, int(X.shape[1]), used
         ),

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from smaller.app.study.honest import make_plan, predict_held_out
 from smaller.app.study.judgement import performance
 from smaller.app.study.models import Procedure, available_models
@@ -31,6 +34,8 @@ def compare_models(
         As in `run_study`.
     """
     X, y = data.X, data.y
+    gaps = not sparse.issparse(X) and bool(np.isnan(X.sum()))
+    how = replace(how, ordered=data.units.ordered, gaps=gaps)
     plan = make_plan(X, y, data.units, replace(how, model="smlr", repeats=1))
     done, refused = [], []
     for name in [*available_models(), RIDGE]:

@@ -108,6 +108,8 @@ class Procedure:
         Whether the classes count the same, however rare.
     ordered : bool
         Whether units follow each other in time.
+    gaps : bool, optional
+        Whether the table has gaps, perhaps not among the rows learnt from.
     """
 
     model: str = "smlr"
@@ -121,6 +123,7 @@ class Procedure:
     features: int | None = None
     class_weight: str | None = None
     ordered: bool = False
+    gaps: bool | None = None
 
     def folds(self, count: int, y: Array, units: Array | None) -> Any:
         """Return the splitter for choices within a training part; every fold gets a row of the rarest class."""
@@ -142,10 +145,10 @@ def _class(spec: ModelSpec) -> Any:
         return None
 
 
-def preparation(X: Any) -> list[tuple[str, Any]]:
-    """Return the steps before the model: gaps filled, features brought to one spread."""
+def preparation(X: Any, gaps: bool | None = None) -> list[tuple[str, Any]]:
+    """Return the steps before the model: gaps filled (None: if there are any here), features brought to one spread."""
     steps: list[tuple[str, Any]] = [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
-    if not sparse.issparse(X) and np.isnan(X.sum()):
+    if not sparse.issparse(X) and (np.isnan(X.sum()) if gaps is None else gaps):
         steps.insert(0, ("fill", SimpleImputer(strategy="median", keep_empty_features=True)))
     return steps
 
@@ -171,7 +174,7 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
         if "class_weight" not in model.get_params():
             raise TableError(f"--class-weight does not exist for the model {name}: use smlr.")
         model.set_params(class_weight=how.class_weight)
-    return Pipeline([*preparation(X), ("model", model)])
+    return Pipeline([*preparation(X, how.gaps), ("model", model)])
 
 
 def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> tuple[Pipeline, Pipeline]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from smaller.app.columns import TableEncoder, check_names, class_labels
+from smaller.app.study.audit import Finding, audit
 from smaller.app.study.units import Units, chance_pairs, copies_of
 from smaller.app.tables import Table, TableError
 from smaller.arrays import Array
@@ -37,6 +38,8 @@ class Question:
         Columns that name rows: no features, but repeated beside predictions.
     order : str, optional
         Column that orders rows in time: the future is predicted from the past.
+    features : sequence of str
+        Columns to use although they look like identifiers.
     """
 
     target: str
@@ -45,6 +48,7 @@ class Question:
     group: str | None = None
     ids: tuple[str, ...] = ()
     order: str | None = None
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Data:
     encoder: TableEncoder
     units: Units = field(default_factory=Units)
     notes: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    likely_group: str | None = None  # nobody has said whether its rows belong together
 
 
 def prepare(table: Table, question: Question) -> Data:
@@ -69,14 +75,31 @@ def prepare(table: Table, question: Question) -> Data:
         table = table.rows(rows)
     group = None if question.group in (None, NONE) else question.group
     aside = [name for name in (group, question.order, *question.ids) if name is not None]
-    check_names(table, question.target, aside)
+    check_names(table, question.target, [*aside, *question.features])
     if question.target in aside:
         raise TableError(f"The target {question.target!r} cannot be group, order or identifier of the rows too.")
     drop = (*question.drop, *aside)
-    encoder, notes = TableEncoder.learn(table, question.target, drop=drop, missing=question.missing, ids=question.ids)
+    encoder, notes = TableEncoder.learn(
+        table, question.target, drop=drop, missing=question.missing, ids=question.ids, keep=question.features
+    )
     X = encoder.transform(table)
     units = _units(table, X, y, question, group)
-    return Data(X, y, encoder, units, [*told, *notes])
+    findings = audit(table, y, X, encoder, (question.target, *drop))
+    open_question = question.group is None and question.order is None
+    groups = [finding.columns[0] for finding in findings if finding.kind == "group"]
+    if not open_question:
+        findings = [finding for finding in findings if finding.kind != "group"]
+    if units.copies:
+        findings.insert(0, Finding("copies", (), _copies(units, len(y))))
+    return Data(X, y, encoder, units, [*told, *notes], findings, groups[0] if groups and open_question else None)
+
+
+def _copies(units: Units, n: int) -> str:
+    one = units.copies == 1
+    return (
+        f"{units.copies:,} of {n:,} rows repeat{'s' * one} another one exactly (features and label). They stay on one "
+        "side of every split; torn apart they would make the error too good. --group none lets every row stand alone."
+    )
 
 
 def _units(table: Table, X: Any, y: Array, question: Question, group: str | None) -> Units:
@@ -90,10 +113,11 @@ def _units(table: Table, X: Any, y: Array, question: Question, group: str | None
         return Units()
     first = copies_of(X, y)
     copies = int((first != np.arange(len(y))).sum())
-    if not copies or chance_pairs(X, y) > 1.0:
+    different = np.unique(first)
+    if not copies or chance_pairs(X[different], y[different]) > 1.0:
         return Units()
-    if len(np.unique(first)) < 2 * FEWEST_GROUPS:
-        raise TableError(f"The table has only {len(np.unique(first))} different rows, all others are copies of them.")
+    if len(different) < 2 * FEWEST_GROUPS:
+        raise TableError(f"The table has only {len(different)} different rows, all others are copies of them.")
     return Units(first, copies=copies)
 
 

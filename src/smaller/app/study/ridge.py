@@ -38,7 +38,7 @@ def fit_ridge(X: Any, y: Array, how: Procedure, units: Array | None = None) -> t
     """
     from smaller import RMLR
 
-    before = Pipeline(preparation(X)).fit(X)
+    before = Pipeline(preparation(X, how.gaps)).fit(X)
     Z, rotation = before.transform(X), None
     if not sparse.issparse(Z) and Z.shape[1] > Z.shape[0]:
         rotation = np.linalg.svd(Z, full_matrices=False)[2].T

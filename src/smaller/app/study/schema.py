@@ -26,6 +26,7 @@ class Facts(TypedDict):
     together: str | None
     verdict: dict[str, Any]
     performance: dict[str, Any]
+    audit: list[dict[str, Any]]
     shuffled: dict[str, Any] | None
     all_features: dict[str, Any]
     calibration: dict[str, Any]

@@ -133,9 +133,9 @@ def chance_pairs(X: Any, y: Array) -> float:
 
 
 def _match(values: Array) -> float:
-    """Return the probability that two rows drawn at random agree."""
-    shares = np.unique(values, return_counts=True)[1] / len(values)
-    return float((shares**2).sum())
+    """Return the probability that two different rows drawn at random agree."""
+    counts = np.unique(values, return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1.0)).sum() / (len(values) * (len(values) - 1.0)))
 
 
 def shuffled_labels(y: Array, units: Array | None, rng: np.random.Generator) -> Array:
