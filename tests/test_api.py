@@ -107,3 +107,31 @@ print(json.dumps(sorted((set(sys.modules) - before) & set({OPTIONAL}))))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(run.stdout) == []
+
+
+def test_import_loads_little_of_scikit_learn() -> None:
+    """Beyond what its own linear models load: clustering, neighbours, trees and the like come when they are used."""
+    code = """
+import json, sys, sklearn.linear_model
+before = set(sys.modules)
+import smaller
+print(json.dumps(sorted({".".join(name.split(".")[:2]) for name in set(sys.modules) - before})))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = json.loads(run.stdout)
+    assert {name for name in loaded if name.startswith("sklearn")} <= {
+        "sklearn.frozen",
+        "sklearn.pipeline",
+        "sklearn.utils",
+    }
+    assert {name.split(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {
+        "array_api_compat",
+        "sklearn",
+        "smaller",
+    }
+
+
+def test_names_loaded_on_demand_are_there() -> None:
+    assert set(OBJECTS) <= set(dir(smaller))
+    with pytest.raises(AttributeError, match="no attribute 'SMLRR'"):
+        _ = smaller.SMLRR

@@ -4,6 +4,7 @@
 """
 
 import importlib as _importlib
+import typing as _typing
 
 from smaller.decisions import adjust_priors
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
@@ -16,7 +17,6 @@ from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.estimators.relevance import RVC, RVR
 from smaller.estimators.sbmlr import SBMLR, select_by_evidence
 from smaller.estimators.smlr import RMLR, SMLR
-from smaller.estimators.stability import StabilitySelection
 from smaller.inference import coef_interval
 
 __all__ = [
@@ -47,8 +47,23 @@ __all__ = [
 __version__ = "0.2.0.dev0"
 
 
+if _typing.TYPE_CHECKING:
+    from smaller.estimators.stability import StabilitySelection
+
+# Loaded when first used: model files are a leaf of the package; scikit-learn's selectors would double its import time.
+_LAZY = {
+    "StabilitySelection": "smaller.estimators.stability",
+    "load": "smaller.persistence",
+    "save": "smaller.persistence",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Model files are a leaf of the package: loaded when first used."""
-    if name in ("load", "save"):
-        return getattr(_importlib.import_module("smaller.persistence"), name)
+    """Return a name that is loaded when first used."""
+    if name in _LAZY:
+        return getattr(_importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'smaller' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

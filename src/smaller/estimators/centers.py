@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import KMeans
 
 from smaller.arrays import Array
 
@@ -20,6 +19,8 @@ def double_rows(X: Any) -> Any:
 
 def balanced_centers(X: Any, codes: Array, count: int, how: str, rng: Any) -> Array:
     """Return ``count`` row indices, equally many of every class as far as its rows go."""
+    from sklearn.cluster import KMeans  # slow to import, and seldom used
+
     sizes = np.bincount(codes)
     chosen, left = [], count
     for i, k in enumerate(np.argsort(sizes, kind="stable")):  # what small classes cannot use goes to the larger

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from smaller.arrays import Array
 from smaller.bases import Basis, Whitened
@@ -262,6 +261,8 @@ def _columns(kernel: Kernel, X: Any, rows: Array) -> Array:
 
 def _nearest_to_means(data: TrainingData, kernel: Kernel, rows: Array, count: Any, random_state: Any) -> Array:
     """Return the rows nearest to k-means centres."""
+    from sklearn.cluster import KMeans  # slow to import, and seldom used
+
     if isinstance(kernel, Precomputed):
         raise ValueError("centers='kmeans' needs features: use 'random' or 'pivoted' with kernel='precomputed'.")
     count = min(check_integer("n_centers", count, least=1), len(rows))

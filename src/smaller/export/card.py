@@ -201,10 +201,10 @@ def card_of(formula: Formula, X: Any, y: Any, *, sample_weight: Any = None, larg
         classes=(formula.classes[0], formula.classes[1]),
         intercept=a,
         slope=b,
-        loss=loss,
-        model_loss=_Fit(np.arange(len(eta))[:, None], positive, weight).loss([eta])[0],
+        loss=float(loss),
+        model_loss=float(_Fit(np.arange(len(eta))[:, None], positive, weight).loss([eta])[0]),
         null_loss=float(special.entr(share) + special.entr(1.0 - share)),
-        rounded_loss=rounded,
+        rounded_loss=float(rounded),
         rows=len(positive),
         formula=formula,
     )
