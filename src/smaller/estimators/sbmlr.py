@@ -30,6 +30,8 @@ from smaller.validation import TrainingData, check_choice, check_factors, check_
 
 __all__ = ["SBMLR", "select_by_evidence"]
 
+_FOLDS_FINEST = 32  # grid steps: folds of `relax` need their strength to a quarter of a percent only
+
 
 class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     """Sparse multinomial logistic regression that finds its own strength: no parameter is tuned.
@@ -210,7 +212,7 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     def _repeat(self, blocks: Blocks | None, data: TrainingData) -> Ended:
         """Go through the whole fit again, on other rows."""
         basis, centers = self._basis(data)
-        assembly, found = self._find(data, basis, centers, None, blocks)
+        assembly, found = self._find(data, basis, centers, None, blocks, finest=_FOLDS_FINEST)
         return Ended(basis, assembly, found.solution.w, found.solution.b)
 
     def _find(
@@ -220,10 +222,10 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
         centers: Array | None,
         progress: Progress | None,
         blocks: Blocks | None,
+        *,
+        finest: int = 1,
     ) -> tuple[Assembly, EvidenceFit | BlockFit]:
-        search: Any = {"path": find_strength, "greedy": find_greedily}[
-            check_choice("mode", self.mode, ("path", "greedy"))
-        ]
+        mode = check_choice("mode", self.mode, ("path", "greedy"))
         fallback = check_choice("fallback", self.fallback, ("max_f", "null"))
         tol = check_number("tol", self.tol, least=0.0, open_left=True)
         max_iter = check_integer("max_iter", self.max_iter, least=1)
@@ -240,12 +242,18 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
         )
         canonical = check_choice("count", self.count, ("canonical", "as_found")) == "canonical"
-        if blocks is None:
-            search = partial(search, fallback=fallback)
-        else:
+        search: Any = find_greedily if mode == "greedy" else partial(find_strength, finest=finest)
+        if blocks is not None:
             numbers = blocks.of_feature[assembly.origin()[0]]
-            search = partial(find_strengths, blocks=numbers, count=len(blocks.names), fallback=fallback)
-        found = search(assembly.problem, tol=tol, max_iter=max_iter, progress=progress, canonical=canonical)
+            search = partial(find_strengths, blocks=numbers, count=len(blocks.names), finest=finest)
+        found = search(
+            assembly.problem,
+            tol=tol,
+            max_iter=max_iter,
+            fallback=fallback,
+            progress=progress,
+            canonical=canonical,
+        )
         return assembly, found
 
 

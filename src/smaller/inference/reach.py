@@ -14,6 +14,7 @@ V = 1 + diag(om)^1/2 X_N diag(v) X_N' diag(om)^1/2 and Z the chosen columns time
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import linalg
@@ -42,6 +43,8 @@ def left_out_variance(prior: Prior, n_columns: int) -> Array:
         for part in (prior.slope, prior.ridge)
     )
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if not ridge.any():
+            return np.asarray(2.0 / slope**2)
         t = slope / np.sqrt(ridge)
         mixed = (1.0 - t * tilted(-np.minimum(np.nan_to_num(t), _LAPLACE))) / ridge
         return np.asarray(np.where((ridge > 0) & (t < _LAPLACE), mixed, 2.0 / slope**2))
@@ -60,24 +63,63 @@ def reach(active: Active, eta: Array) -> float:
     if len(rows) > _MOST:
         rows = np.sort(np.random.default_rng(0).choice(rows, _MOST, replace=False))
     few = problem.n_columns <= min(len(rows), _MOST)
-    part = problem.design.rows(rows)
+    part = problem.design.rows(rows) if len(rows) < len(om) else problem.design
     once = np.minimum(weight[rows], 1.0) / weight[rows]  # a weight of 3 is a row three times: one of them is left out
-    chosen = _chosen(active, part)
     # A sample stands for all rows.
     scale = weight.sum() / weight[rows].sum()
-    inner = None if few else _inner(part, variance)
+    leverages = _by_columns(active, part, variance) if few else _by_rows(active, part, variance, scale)
     found = []
     for k in range(om.shape[1]):
-        if few:
-            all_columns = _primal(active, part, variance, om[:, k], rows)
-        else:
-            assert inner is not None
-            all_columns = _dual(inner, chosen, scale * om[rows, k]) / scale
-        only = _hat(np.sqrt(scale * om[rows, k])[:, None] * chosen) / scale
+        all_columns, only = leverages(om[:, k], rows)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = (all_columns / (1.0 - once * all_columns)) / (only / (1.0 - once * only))
         found.append(_median(np.sqrt(np.maximum(ratio, 1.0)), weight[rows]))
     return max(found)
+
+
+# Leverages of some rows, given om of all and the rows' indices: with all columns, and with those chosen.
+_Leverages = Callable[[Array, Array], tuple[Array, Array]]
+
+
+def _by_columns(active: Active, part: Design, variance: Array) -> _Leverages:
+    """Return leverages by the matrix of all columns."""
+    problem, d = active.problem, active.problem.n_columns
+    columns = np.arange(d + problem.fit_intercept)
+    chosen = np.append(active.used, columns[d:])
+    X = _dense(part)
+    X = np.column_stack([X, np.ones(len(X))]) if problem.fit_intercept else X
+    left_out = np.flatnonzero(variance)
+    outputs = np.zeros(len(columns), dtype=np.int64)
+
+    def leverages(om: Array, rows: Array) -> tuple[Array, Array]:
+        A = to_host(problem.design.gram(Curvature(om[:, None]), (columns, outputs)))
+        only = om[rows] * _quadratic(A[np.ix_(chosen, chosen)], X[:, chosen])
+        A[left_out, left_out] += 1.0 / variance[left_out]
+        return om[rows] * _quadratic(A, X), only
+
+    return leverages
+
+
+def _by_rows(active: Active, part: Design, variance: Array, scale: float) -> _Leverages:
+    """Return leverages by the matrix of all rows."""
+    inner, chosen = _inner(part, variance), _chosen(active, part)
+
+    def leverages(om: Array, rows: Array) -> tuple[Array, Array]:
+        om = scale * om[rows]
+        return _dual(inner, chosen, om) / scale, _hat(np.sqrt(om)[:, None] * chosen) / scale
+
+    return leverages
+
+
+def _quadratic(A: Array, X: Array) -> Array:
+    """Return ``x' A^-1 x`` for the rows of ``X``."""
+    if not A.size:
+        return np.zeros(len(X))
+    factor, failed = linalg.lapack.dpotrf(A, lower=1)
+    if failed:
+        return np.einsum("ij,jk,ik->i", X, inverse(A), X)
+    root = linalg.blas.dtrsm(1.0, factor, X.T, lower=1)
+    return np.asarray(np.einsum("ij,ij->j", root, root))
 
 
 def _chosen(active: Active, rows: Design) -> Array:
@@ -94,29 +136,17 @@ def _dense(design: Design) -> Array:
 def _inner(rows: Design, variance: Array) -> Array:
     """Return ``X_N diag(v) X_N'`` (n, n)."""
     n = rows.shape[0]
-    total = np.zeros((n, n))
-    others = np.flatnonzero(variance)
-    for block in blocks(len(others), 8 * n):
-        A = _dense(rows.take(others[block])) * np.sqrt(variance[others[block]])
-        total += A @ A.T
-    return total
+    total = np.zeros((n, n), order="F")
+    for block in blocks(len(variance), 8 * n):
+        every = block.stop - block.start == len(variance)
+        A = _dense(rows if every else rows.take(np.arange(block.start, block.stop))) * np.sqrt(variance[block])
+        total = linalg.blas.dsyrk(1.0, np.asfortranarray(A), beta=1.0, c=total, lower=1, overwrite_c=1)
+    return np.asarray(total + np.tril(total, -1).T)
 
 
 def _hat(A: Array) -> Array:
     """Return the leverages of the rows of ``A``: the diagonal of ``A (A'A)^-1 A'``."""
     return np.asarray((np.linalg.qr(A)[0] ** 2).sum(axis=1)) if A.shape[1] else np.zeros(len(A))
-
-
-def _primal(active: Active, part: Design, variance: Array, om: Array, rows: Array) -> Array:
-    """Return the leverages of some rows among all of them, by the matrix of all columns."""
-    problem, d = active.problem, active.problem.n_columns
-    columns = np.arange(d + problem.fit_intercept)
-    A = to_host(problem.design.gram(Curvature(om[:, None]), (columns, np.zeros(len(columns), dtype=np.int64))))
-    left_out = np.flatnonzero(variance)
-    A[left_out, left_out] += 1.0 / variance[left_out]
-    X = _dense(part)
-    X = np.column_stack([X, np.ones(len(X))]) if problem.fit_intercept else X
-    return np.asarray(om[rows] * np.einsum("ij,ij->i", X @ inverse(A), X))
 
 
 def _dual(inner: Array, chosen: Array, om: Array) -> Array:

@@ -63,6 +63,7 @@ def find_strengths(
     fallback: str = "max_f",
     progress: Progress | None = None,
     canonical: bool = True,
+    finest: int = 1,
     count: int | None = None,
     start: Array | None = None,
 ) -> BlockFit:
@@ -73,11 +74,17 @@ def find_strengths(
     no block keeps a weight, the model without features is returned.
     """
     count = int(blocks.max(initial=-1)) + 1 if count is None else count
-    search = _Search(problem, blocks, count, tol, max_iter, progress, canonical)
+    search = _Search(problem, blocks, count, tol, max_iter, progress, canonical, finest)
     if start is not None:
         return search.go(search.only_penalised(start), problem.null())
     one = find_strength(
-        problem, tol=tol, max_iter=max_iter, fallback=fallback, progress=search.report, canonical=canonical
+        problem,
+        tol=tol,
+        max_iter=max_iter,
+        fallback=fallback,
+        progress=search.report,
+        canonical=canonical,
+        finest=finest,
     )
     alphas = search.only_penalised(np.full(count, one.alpha))
     if len(search.blocks) == 1 or search.stopped:
@@ -98,10 +105,11 @@ class _Search:
         max_iter: int,
         progress: Progress | None,
         canonical: bool,
+        finest: int,
     ) -> None:
         assert isinstance(problem.prior, ElasticNet)
         self.problem, self.prior = problem, problem.prior
-        self.tol, self.max_iter, self.canonical = tol, max_iter, canonical
+        self.tol, self.max_iter, self.canonical, self.finest = tol, max_iter, canonical, finest
         self.of_column = blocks
         self.blocks = [blocks == b for b in range(count)]
         slope = np.broadcast_to(to_host(self.prior.slope), (problem.n_columns, 1))[:, 0]
@@ -160,7 +168,7 @@ class _Search:
             return float(alphas[b]), point
         strengths = np.where(inside[:, None], 0.0, self.strengths(alphas))
         others = Others(inside, strengths, run.point, run.G)
-        grid = Grid(self.problem, self.tol, self.max_iter, self.report, self.canonical, others)
+        grid = Grid(self.problem, self.tol, self.max_iter, self.report, self.canonical, others, self.finest)
         found, _ = find_crossing(grid)
         return (math.inf, run.point) if found is None else (found.alpha, found.run.point)
 

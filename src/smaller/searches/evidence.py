@@ -112,8 +112,10 @@ class Grid:
         progress: Progress | None,
         canonical: bool,
         others: Others | None = None,
+        finest: int = 1,
     ) -> None:
         assert isinstance(problem.prior, ElasticNet)
+        self.finest = finest  # grid steps between the two sides of f = 1 that are near enough
         self.problem, self.prior = problem, problem.prior
         self.tol, self.max_iter, self.canonical = tol, max_iter, canonical
         self.stopped = False
@@ -215,14 +217,15 @@ def find_strength(
     fallback: str = "max_f",
     progress: Progress | None = None,
     canonical: bool = True,
+    finest: int = 1,
 ) -> EvidenceFit:
     """Find the largest strength at which f falls through 1; ``problem`` has unit strength.
 
     Where there is none, ``fallback`` says what is returned: the optimum with the largest f, or the null model. With an
     even number of classes W depends on which of several optima is counted; ``canonical=False`` takes the one the solver
-    ends with, as the paper does.
+    ends with, as the paper does. ``finest`` steps of the grid, 7.5e-5 of the strength each, may be left open.
     """
-    grid = Grid(problem, tol, max_iter, progress, canonical)
+    grid = Grid(problem, tol, max_iter, progress, canonical, finest=finest)
     found, best = find_crossing(grid)
     if found is not None:
         return _fit(grid, found, Status.STOPPED if grid.stopped else _status(found))
@@ -294,12 +297,12 @@ def _brackets(grid: Grid) -> Iterator[tuple[Solved, Solved | None]]:
 
 
 def _between(grid: Grid, above: Solved, below: Solved) -> tuple[Solved, Solved]:
-    """Narrow a bracket to neighbours of the grid.
+    """Narrow a bracket to neighbours of the grid, or as near as is asked for.
 
     Interpolation of log f against log alpha; after a step that did not halve the bracket, its middle.
     """
     halved = True
-    while below.k - above.k > 1 and not grid.stopped:
+    while below.k - above.k > grid.finest and not grid.stopped:
         width = below.k - above.k
         if halved:
             share = above.log_f / (above.log_f - max(below.log_f, -1.0))
