@@ -6,15 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.coverage.sampler import everything, gibbs, polya_gamma
 from numpy.testing import assert_allclose
 from scipy import integrate, special, stats
 
 from smaller import SBMLR, SMLR
+from smaller.bases import Linear
+from smaller.designs import as_design
+from smaller.inference import approximate
 from smaller.inference.logits import gradients, logits, probabilities
 from smaller.inference.posterior import quantile
 from smaller.inference.reach import left_out_variance
 from smaller.likelihoods import Multinomial, Probit
 from smaller.priors import ElasticNet, Laplace
+from smaller.problem import Problem, Status
+from smaller.searches.refit import refit
 
 Array = Any
 
@@ -91,50 +97,66 @@ def test_standard_errors_are_those_of_the_active_weights(K: int, coding: str) ->
             assert s[i, k] == pytest.approx(np.sqrt(J @ C @ J), rel=1e-6)
 
 
-def test_without_a_penalty_they_are_those_of_maximum_likelihood() -> None:
-    """s at alpha -> 0 is what statsmodels 0.15.0 gives for the linear predictor (Logit.get_prediction)."""
-    i = np.arange(60)
+def waves(K: int) -> tuple[Array, Array]:
+    """Rows made without random numbers, so that other programs can be given the same."""
+    i = np.arange(90)
     X = np.column_stack([np.sin(i), np.sin(0.7 * i + 1.0)])
-    y = (np.sin(i) + np.cos(5.0 * i) > 0).astype(int)
-    model = SMLR(alpha=0.0, posterior=True, tol=1e-13).fit(X, y)
-    s = model._posterior.standard_errors(X)[:, 1]
+    scores = np.column_stack([np.sin(i + 2.0 * k) + 1.5 * np.cos(5.0 * i + 3.0 * k) for k in range(K)])
+    return X, scores.argmax(axis=1)
+
+
+def newton(X: Array, y: Array, K: int) -> tuple[Array, Array]:
+    """Maximum likelihood of the last K - 1 classes against class 0, and its covariance; class by class, ones last."""
+    A = np.column_stack([X, np.ones(len(X))])
+    m = A.shape[1]
+    theta = np.zeros((K - 1, m))
+    for _ in range(60):
+        P = special.softmax(np.column_stack([np.zeros(len(A)), A @ theta.T]), axis=1)[:, 1:]
+        g = (A.T @ (P - (y[:, None] == np.arange(1, K)))).T.ravel()
+        H = np.block(
+            [[A.T @ ((P[:, k] * ((k == r) - P[:, r]))[:, None] * A) for r in range(K - 1)] for k in range(K - 1)]
+        )
+        theta = theta - np.linalg.solve(H, g).reshape(K - 1, m)
+    return theta, np.linalg.inv(H)
+
+
+@pytest.mark.parametrize("way", ["range", "refit"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_without_a_penalty_they_are_those_of_maximum_likelihood(K: int, way: str) -> None:
+    X, y = waves(K)
+    theta, C = newton(X, y, K)
+    A = np.column_stack([X, np.ones(len(X))])
+    if way == "range":
+        s = SMLR(alpha=0.0, posterior=True, tol=1e-14, coding="reference").fit(X, y)._posterior.standard_errors(X)
+    else:  # the ridge of the refit as small as it may be, its Hessian without it
+        likelihood = Multinomial(K)
+        problem = Problem(as_design(X), likelihood.encode(y), None, likelihood, Laplace(1.0))
+        q = likelihood.n_outputs
+        w = np.full((2, q), 0.1) if K == 2 else np.array([[0.1, 0.0, -0.1], [0.1, 0.0, -0.1]])
+        again = refit(problem, w, np.zeros(q), strength=1e-12)
+        origin = np.arange(2), np.ones(2), np.zeros(2)
+        s = approximate(problem, again.w, again.b, Status.CONVERGED, Linear(), origin).standard_errors(X)
+    P = special.softmax(np.column_stack([np.zeros(len(A)), A @ theta.T]), axis=1)
+    for k in range(K):
+        g = -P[:, 1:] / (1.0 - P[:, [k]])
+        if k:
+            g[:, k - 1] = 1.0
+        J = (g[:, :, None] * A[:, None, :]).reshape(len(A), -1)
+        assert_allclose(s[:, k], np.sqrt(np.einsum("ij,jk,ik->i", J, C, J)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_and_maximum_likelihood_here_is_that_of_statsmodels(K: int) -> None:
     api = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
-    design = api.add_constant(X)
-    fit = api.Logit(y, design).fit(disp=0, method="newton", tol=1e-14, maxiter=100)
-    assert_allclose(s, np.sqrt(np.einsum("ij,jk,ik->i", design, fit.cov_params(), design)), rtol=1e-10)
+    X, y = waves(K)
+    theta, C = newton(X, y, K)
+    model = api.Logit if K == 2 else api.MNLogit
+    fit = model(y, np.column_stack([X, np.ones(len(X))])).fit(disp=0, method="newton", tol=1e-14, maxiter=100)
+    assert_allclose(np.asarray(fit.params).T.reshape(K - 1, 3), theta, rtol=1e-10, atol=1e-12)
+    assert_allclose(np.asarray(fit.bse).T.ravel(), np.sqrt(np.diag(C)), rtol=1e-10)
 
 
 # --- against a sampler ---
-
-
-def polya_gamma(c: Array, rng: Any, terms: int = 60) -> Array:
-    """PG(1, c) as a truncated sum of gammas, the rest by its mean (Polson, Scott, Windle 2013)."""
-    k = np.arange(1, terms + 1) - 0.5
-    scale = 1.0 / (2.0 * np.pi**2 * (k[None, :] ** 2 + (c[:, None] / (2.0 * np.pi)) ** 2))
-    draws = (rng.exponential(size=scale.shape) * scale).sum(axis=1)
-    mean = np.where(
-        np.abs(c) < 1e-6, 0.25, np.tanh(np.maximum(np.abs(c), 1e-6) / 2) / (2 * np.maximum(np.abs(c), 1e-6))
-    )
-    return draws + mean - scale.sum(axis=1)
-
-
-def gibbs(X: Array, y: Array, alpha: float, X_new: Array, draws: int, seed: int) -> Array:
-    """Log-odds of new rows from the full posterior under the Laplace prior (Park and Casella's mixture)."""
-    rng = np.random.default_rng(seed)
-    X, X_new = (np.column_stack([A, np.ones(len(A))]) for A in (X, X_new))
-    beta = np.zeros(X.shape[1])
-    kept = []
-    for t in range(draws + 200):
-        om = polya_gamma(X @ beta, rng)
-        inverse_tau = np.zeros(len(beta))
-        inverse_tau[:-1] = rng.wald(alpha / np.maximum(np.abs(beta[:-1]), 1e-10), alpha**2)
-        A = X.T @ (om[:, None] * X) + np.diag(inverse_tau + 1e-10)
-        L = np.linalg.cholesky(A)
-        mean = np.linalg.solve(A, X.T @ (y - 0.5))
-        beta = mean + np.linalg.solve(L.T, rng.normal(size=len(beta)))
-        if t >= 200:
-            kept.append(X_new @ beta)
-    return np.array(kept)
 
 
 def test_the_sampler_draws_polya_gammas_right() -> None:
@@ -154,16 +176,6 @@ def test_with_all_features_kept_the_width_is_that_of_the_posterior(n: int, p: in
     model = SBMLR(posterior=True).fit(X, y)
     sampled = gibbs(X, y, model.alpha_, X_new, 1500, 2).std(axis=0)
     assert 0.9 <= np.median(everything(model, X, X_new) / sampled) <= 1.15
-
-
-def everything(model: Any, X: Array, X_new: Array) -> Array:
-    """s_all of new rows, by the formula with the p x p matrix."""
-    P = model.predict_proba(X)[:, 1]
-    A, B = (np.column_stack([part, np.ones(len(part))]) for part in (X, X_new))
-    H = A.T @ ((P * (1 - P))[:, None] * A)
-    left_out = np.flatnonzero(model.coef_[0] == 0)
-    H[left_out, left_out] += model.alpha_**2 / 2
-    return np.sqrt(np.einsum("ij,jk,ik->i", B, np.linalg.inv(H), B))
 
 
 # --- reach ---
