@@ -42,6 +42,7 @@ def test_weighted_gram(pieces: int, order: Any) -> None:
     X, weight = np.asarray(rng.normal(size=(50, 9)), order=order), rng.integers(0, 3, 50).astype(float)
     assert_allclose(np.tril(weighted_gram(X, weight)), np.tril(X.T @ (weight[:, None] * X)), rtol=1e-12, atol=1e-12)
     assert weighted_gram(X[:0], weight[:0]).shape == (9, 9)
+    assert weighted_gram(X[:, :0], weight).shape == (0, 0)
 
 
 @pytest.mark.parametrize("rank", [1, 6, 23, 40])

@@ -25,6 +25,8 @@ def weighted_gram(X: Array, weight: Array) -> Array:
     n, d = X.shape
     root = np.sqrt(weight)[:, None]
     gram = np.zeros((d, d), order="F")
+    if not d:  # an intercept alone; BLAS takes no empty matrix
+        return gram
     for rows in _pieces(n, d * d):
         block = np.asfortranarray(X[rows] * root[rows])
         gram = linalg.blas.dsyrk(1.0, block, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)

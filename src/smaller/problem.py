@@ -42,8 +42,8 @@ class Status(enum.Enum):
     MAX_ITER = "The iteration limit was reached before the tolerance: raise max_iter or tol."
     STOPPED = "A callback asked to stop before the tolerance was met."
     STALLED = (
-        "Next to no progress was left before the tolerance was met (rounding, or columns of very different size): raise "
-        "tol, or scale unscaled features."
+        "Next to no progress was left before the tolerance was met (rounding, or columns of very different size): "
+        "raise tol, or scale unscaled features."
     )
     SEPARABLE = "The classes are separable and nothing is penalised, so no finite optimum exists: use alpha > 0."
     INTERPOLATES = (

@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 
 from smaller import RMLR, SBMLR, SMLR, SMLRCV, load, save, smlr_path
 from smaller.papers import Block, Componentwise
+from smaller.problem import Status
 
 OBJECTS = [
     Block(over_relaxation=False),
@@ -70,12 +71,19 @@ def test_the_two_bounds_are_one_for_two_classes(iris: tuple[Any, Any]) -> None:
 
 
 def test_the_papers_way_of_counting_is_an_argument() -> None:
-    """Four classes: of equivalent optima the one that is found has as many weights as the canonical one, or more."""
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(120, 6)), np.repeat(np.arange(4), 30)
-    X[:, :2] += 1.5 * np.column_stack([y % 2, y // 2])
-    canonical, found = (SBMLR(count=count).fit(X, y) for count in ("canonical", "as_found"))
-    assert found.n_active_ >= canonical.n_active_
-    assert found.alpha_ == pytest.approx(found.n_active_ / np.abs(found.coef_).sum(), rel=0.05)
+    """Four classes: at a fixed point the strength is W / E_W of the weights as found; at a kink W is in doubt."""
+    fixed_points = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(120, 6)), np.repeat(np.arange(4), 30)
+        X[:, :2] += 1.5 * np.column_stack([y % 2, y // 2])
+        found = SBMLR(count="as_found").fit(X, y)
+        assert found.n_active_ == np.count_nonzero(found.coef_)
+        if found.solution_.status is Status.CONVERGED:
+            fixed_points += 1
+            assert found.alpha_ == pytest.approx(found.n_active_ / np.abs(found.coef_).sum(), rel=0.01)
+        else:
+            assert found.solution_.status is Status.KINK
+    assert fixed_points
     with pytest.raises(ValueError, match="count must be"):
         SBMLR(count="all").fit(X, y)

@@ -369,8 +369,8 @@ def _score_fold(
         if not len(absent):
             raise
         raise ValueError(
-            f"scoring={scoring!r} cannot judge a fold that holds out no row of class {data.classes[absent[0]].item()!r}: "
-            "use fewer folds (cv), or scoring='neg_log_loss'."
+            f"scoring={scoring!r} cannot judge a fold that holds out no row of class "
+            f"{data.classes[absent[0]].item()!r}: use fewer folds (cv), or scoring='neg_log_loss'."
         ) from error
 
 
