@@ -43,9 +43,9 @@ $(VENV)/.ready: $(SOURCES)
 demo: setup  ## from a table to a report: which features matter, how sure can one be
 	@$(VENV)/bin/smaller demo --out build/demo
 
-# Many small fits: threads inside BLAS would cost more than they bring.
-test: setup  ## run the tests
-	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest
+# Many small fits: a process a core, and no threads inside BLAS, which would cost more than they bring.
+test: setup  ## run the tests (budget: 6 minutes on two cores)
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest --numprocesses auto --dist worksteal
 
 # Problems made from seeds, every claim recomputed in extended precision: make fuzz CASES=20000; make fuzz SEED=17
 fuzz: setup  ## fit hostile problems and believe nothing (CASES=1000, FIRST=0, or one SEED)

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -412,6 +413,16 @@ def test_any_reject_label_survives_among_the_classes(classes, label, kind):
     assert predicted[0] == classes[0]
     assert predicted[2] == classes[1]
     assert predicted[1] is label or predicted[1] == label or np.isnan(predicted[1])
+
+
+@pytest.mark.parametrize(("classes", "label"), [(["ill", "well"], "rejected"), ([0, 1], -1), ([False, True], -1)])
+def test_the_reject_label_is_of_the_type_of_the_classes(classes, label):
+    X, y = [[0.0], [1.0], [2.0], [3.0]], np.array(classes)[[0, 0, 1, 1]]
+    model = RejectOptionClassifier(LogisticRegression(), threshold=0.3).fit(X, y)
+    predicted = model.predict([[0.0], [1.5], [3.0]])
+    assert predicted.tolist() == [classes[0], label, classes[1]]
+    table = confusion_matrix(np.array(classes)[[0, 0, 1]].astype(predicted.dtype), predicted)
+    assert table.sum() == 3
 
 
 def test_a_class_cannot_be_the_reject_label():
