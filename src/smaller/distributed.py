@@ -36,7 +36,7 @@ from smaller.rows.files import distinct
 from smaller.rows.gathered import Gathered, Question, combine, refuse_broken
 from smaller.rows.reading import Source, encoded, smallest_type
 
-__all__ = ["DaskRows", "Spread", "rows_of", "spread"]
+__all__ = ["DaskRows", "Spread", "mapped", "rows_of", "spread"]
 
 _ADDED_BY_ONE = 16  # answers that one task adds
 _SHELVES_A_THREAD = 4  # so that slow workers have less to do
@@ -464,6 +464,25 @@ def _frame(X: Any, y: Any, weight: Any) -> _Collections:
 def _density(empty: Any) -> float:
     """Return what part of a matrix is stored, as far as one can tell."""
     return 0.1 if sparse.issparse(empty) else 1.0
+
+
+def mapped(X: Any, answer: Callable[[Any], Array], accept: Callable[[int, Any], None]) -> Any:
+    """Return ``answer(block)`` of every block as a lazy Dask array with the rows' chunks."""
+    frame = hasattr(X, "columns")
+    accept(X.shape[1], [str(name) for name in X.columns] if frame else None)
+    like = answer(np.zeros((1, X.shape[1])))
+    empty = like[:0]
+    if frame:
+        return X.map_partitions(_answered, answer, meta=empty)
+    whole = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    chunks = (whole.chunks[0], *((size,) for size in empty.shape[1:]))
+    return whole.map_blocks(
+        _answered, answer, dtype=empty.dtype, chunks=chunks, drop_axis=[1] if empty.ndim == 1 else [], meta=empty
+    )
+
+
+def _answered(X: Any, answer: Callable[[Any], Array]) -> Array:
+    return answer(X.to_numpy() if hasattr(X, "columns") else X)
 
 
 # ---- files on a cluster ----

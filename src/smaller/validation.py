@@ -22,6 +22,7 @@ from smaller.arrays import Array
 from smaller.rows.registry import elsewhere, is_rows
 
 __all__ = [
+    "Block",
     "Responses",
     "TrainingData",
     "check_choice",
@@ -54,6 +55,13 @@ class TrainingData:
     codes: Array  # (n,) int64, index into classes
     weight: Array | None  # (n,) or None for ones
     classes: Array  # (K,) labels
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some of the rows to predict for, whose columns have been compared with those of the fit already."""
+
+    X: Any
 
 
 @dataclass(frozen=True)
@@ -246,15 +254,15 @@ def _with_class_weight(class_weight: Any, classes: Array, y: Array, codes: Array
 
 def check_rows(estimator: Any, X: Any) -> Any:
     """Check data to predict for."""
+    options: dict[str, Any] = {
+        "accept_sparse": _sparse_formats(estimator),
+        "dtype": [np.float64, np.float32],
+        "accept_large_sparse": True,
+    }
+    if isinstance(X, Block):
+        return check_array(X.X, **options)
     _refuse_rows(estimator, X, None, None)
-    return validate_data(
-        estimator,
-        X,
-        reset=False,
-        accept_sparse=_sparse_formats(estimator),
-        dtype=[np.float64, np.float32],
-        accept_large_sparse=True,
-    )
+    return validate_data(estimator, X, reset=False, **options)
 
 
 def check_factors(factors: Any, n_features: int) -> Array | None:

@@ -105,7 +105,7 @@ class Strict:
     def subset(self, rows: Array | Fold) -> Strict:
         return replace(self, inner=self.inner.subset(rows))
 
-    def weighted(self, factors: Array) -> Strict:
+    def weighted(self, factors: Any) -> Strict:
         return replace(self, inner=self.inner.weighted(factors))
 
     def expanded(self, basis: Basis) -> Strict:

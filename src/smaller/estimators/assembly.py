@@ -7,7 +7,9 @@ powers of two (which multiply without rounding), and features that cannot have a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,11 @@ from scipy import sparse
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.likelihoods import Likelihood
 from smaller.problem import Problem
 from smaller.validation import column_ranges, powers_of_two
 
-__all__ = ["Assembly", "Features", "basis_is_linear", "survey"]
+__all__ = ["Assembly", "Features", "Units", "basis_is_linear", "entering", "survey"]
 
 _FAR = 2e3  # times half its range: a column whose middle lies farther from zero is shifted
 
@@ -67,11 +70,13 @@ class Features:
         return w[self.kept] / self.scales[self.kept, None], b + self.shifts @ w
 
 
-class Assembly:
-    """A problem in the solver's units and the way back; a penalised intercept is a column of ones at the end."""
+class Units:
+    """The way between the solver's units and the user's; a penalised intercept is a column of ones at the end."""
 
-    def __init__(self, problem: Problem, features: Features | None, penalized_intercept: bool = False) -> None:
-        self.problem = problem
+    def __init__(
+        self, likelihood: Likelihood, n_columns: int, features: Features | None, penalized_intercept: bool = False
+    ) -> None:
+        self.likelihood, self._n_columns = likelihood, n_columns
         self._features, self._penalized_intercept = features, penalized_intercept
 
     @property
@@ -84,7 +89,7 @@ class Assembly:
         """Number of the user's columns."""
         if self._features is not None:
             return len(self._features.kept)
-        return self.problem.n_columns - self._penalized_intercept
+        return self._n_columns - self._penalized_intercept
 
     def to_user(self, w: Array, b: Array) -> tuple[Array, Array]:
         """Return weights and intercepts in the user's units; several models may stand side by side."""
@@ -93,9 +98,8 @@ class Assembly:
         if self._features is None:
             return w, b
         w, b = self._features.to_user(w, b)
-        likelihood = self.problem.likelihood
-        if self._features.moved and likelihood.shift_invariant:
-            each = b.reshape(-1, likelihood.n_outputs)
+        if self._features.moved and self.likelihood.shift_invariant:
+            each = b.reshape(-1, self.likelihood.n_outputs)
             b = (each - each.mean(axis=1, keepdims=True)).reshape(b.shape)
         return w, b
 
@@ -119,6 +123,14 @@ class Assembly:
         )
 
 
+class Assembly(Units):
+    """A problem in the solver's units, and the way back."""
+
+    def __init__(self, problem: Problem, features: Features | None, penalized_intercept: bool = False) -> None:
+        super().__init__(problem.likelihood, problem.n_columns, features, penalized_intercept)
+        self.problem = problem
+
+
 def basis_is_linear(basis: Basis) -> bool:
     """Whether the design holds the features themselves."""
     return not hasattr(basis, "kernel")
@@ -130,18 +142,31 @@ def survey(X: Any, weight: Array | None, ridge: Array, free_intercept: bool) -> 
     Beside a free intercept a constant feature has weight zero. So, as far as float64 can tell, has an extremely small
     one under an ordinary ridge: in the solver's units its gradient is at most the total weight, its ridge immense.
     """
-    low, high = column_ranges(X, weight)
+    total = X.shape[0] if weight is None else weight.sum()
+    stored = partial(_fully_stored, X)
+    return entering(*column_ranges(X, weight), X.dtype, total, ridge, free_intercept, stored)
+
+
+def entering(
+    low: Array,
+    high: Array,
+    dtype: Any,
+    total: float,
+    ridge: Array,
+    free_intercept: bool,
+    may_shift: Callable[[], Any] = lambda: True,
+) -> Features | None:
+    """Return which features enter, from the ranges of their columns and the sum of all weights; see `survey`."""
     kept, shifts = np.full(len(low), True), np.zeros(len(low))
     if free_intercept:
         kept = low < high
-        shifts = _middles(low, high, X.dtype) * kept
+        shifts = _middles(low, high, dtype) * kept
         if shifts.any():
-            shifts *= _fully_stored(X)
+            shifts *= may_shift()
     with np.errstate(over="ignore"):
         scales = powers_of_two(np.maximum(np.abs(low - shifts), np.abs(high - shifts)))
     if scales is None:
         return None if kept.all() and not shifts.any() else Features(kept, np.ones(len(low)), shifts)
-    total = X.shape[0] if weight is None else weight.sum()
     with np.errstate(over="ignore"):
         immense = ((ridge * scales[:, None] * scales[:, None]) >= 1e100 * total)[:, 0]
     return Features(kept & ~immense, scales, shifts)

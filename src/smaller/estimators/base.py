@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from smaller.arrays import Array, log_normal_cdf, log_partition
 from smaller.bases import Basis, Linear
 from smaller.bases import Kernel as KernelBasis
+from smaller.estimators.block_answers import where_rows_are
 from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress, with_callbacks
 from smaller.kernels import make_kernel
 from smaller.likelihoods import Likelihood, Multinomial, Probit
@@ -207,15 +208,16 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
         """Find the weights."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+            Training rows; with ``kernel="precomputed"`` the square kernel matrix. Some estimators also take rows that
+            are elsewhere: Dask arrays and dataframes, or what :func:`smaller.rows.from_files` returns.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels; left out where ``X`` knows them (files).
         sample_weight : array-like of shape (n_samples,), default=None
             Observation weights >= 0; an integer weight equals repeating the row.
 
@@ -229,31 +231,42 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
     def _fit(self, X: Any, y: Any, weight: Any, search: Callable[..., Fitted]) -> Any:
         """Check, search, store: the flow of every fit."""
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
-            data = check_classification_data(self, X, y, weight, self.class_weight)
-            basis, centers = self._basis(data)
-            fitted = search(data, basis, centers, self._logged(progress))
-            self._store(data, fitted)
+            elsewhere = self._search_elsewhere(X, y, weight, self._logged(progress))
+            if elsewhere is not None:
+                self._store(*elsewhere)
+            else:
+                data = check_classification_data(self, X, y, weight, self.class_weight)
+                basis, centers = self._basis(data)
+                self._store(data, search(data, basis, centers, self._logged(progress)))
             warn_unless_converged(self, self.solution_)
         return self
 
-    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+    def _search_elsewhere(self, X: Any, y: Any, weight: Any, progress: Progress | None) -> tuple[Any, Fitted] | None:
+        """Return classes and weights of rows that are elsewhere, where the model can; None for ordinary arrays."""
+        return None
+
+    def _store(self, data: Any, fitted: Fitted) -> None:
         self._store_weights(fitted)
         self.classes_ = data.classes
 
+    @where_rows_are
     def decision_function(self, X: Any) -> Array:
         """Return the linear predictor: (n,) for two classes, else (n, n_classes)."""
         eta = self._linear_predictor(X)
         return eta[:, 0] if eta.shape[1] == 1 else eta
 
+    @where_rows_are
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities (n, n_classes), in the order of ``classes_``."""
         return log_partition(class_scores(self.decision_function(X), self._likelihood), pinned=False)[1]
 
+    @where_rows_are
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the class probabilities, finite wherever the linear predictor is."""
         scores = class_scores(self.decision_function(X), self._likelihood)
         return scores - log_partition(scores, pinned=False)[0][:, None]
 
+    @where_rows_are
     def predict(self, X: Any) -> Array:
         """Return the most probable class of every row."""
         eta = self.decision_function(X)

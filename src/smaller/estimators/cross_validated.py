@@ -226,7 +226,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
             raise ValueError("relax=True refits single weights without limits: leave it out with groups and limits.")
         d = data.X.shape[1] if centers is None else len(centers)
         scale, shape = check_alpha_scale(self.alpha_scale), (data.X.shape[0], d)
-        grids = [grid_of(a.problem, self.alphas, self.eps, scale, shape) for a in assemblies]
+        grids = [grid_of(a.problem.alpha_max, self.alphas, self.eps, scale, shape) for a in assemblies]
         options = self._options()
         walks: dict[int, list[PathPoint]] = {}
         allowed = None

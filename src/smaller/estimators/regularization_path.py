@@ -203,7 +203,7 @@ def smlr_path(
     max_iter = check_integer("max_iter", max_iter, least=1)
     method = check_solver(solver)
     scale = check_alpha_scale(settings.get("alpha_scale", "sum"))
-    grid = grid_of(assembly.problem, alphas, eps, scale, (data.X.shape[0], d))
+    grid = grid_of(assembly.problem.alpha_max, alphas, eps, scale, (data.X.shape[0], d))
     most = check_max_features(max_features)
     path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
     if not path.converged:
@@ -233,7 +233,7 @@ def alpha_max(X: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> 
     0
     """
     _, assembly, _ = _prepare(X, y, sample_weight, settings)
-    return largest_alpha(assembly.problem)
+    return largest_alpha(assembly.problem.alpha_max)
 
 
 def _prepare(X: Any, y: Any, sample_weight: Any, settings: dict[str, Any]) -> tuple[Any, Assembly, int]:

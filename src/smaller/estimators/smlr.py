@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
-from smaller.bases import Basis
+from smaller.bases import Basis, Linear
 from smaller.estimators.assembly import Assembly, basis_is_linear, survey
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
 from smaller.estimators.intervals import ProbabilityRanges, refuse_ranges
+from smaller.estimators.located import LocatedData, assemble_rows, located
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import check_alpha_scale, unit_of_strength
 from smaller.estimators.structure import Structure, structure_of, without
 from smaller.likelihoods import Multinomial
 from smaller.problem import Problem, Solution
+from smaller.row_problem import RowProblem
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
+from smaller.solvers.engine import alpha_max, solve_rows
 from smaller.validation import (
     TrainingData,
     check_choice,
@@ -117,6 +121,32 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
         w, b = assembly.to_user(solution.w, solution.b)
         return Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(solution, w=w, b=b))
 
+    def _search_elsewhere(
+        self, X: Any, y: Any, weight: Any, progress: Progress | None
+    ) -> tuple[LocatedData, Fitted] | None:
+        data = located(self, X, y, weight)
+        return None if data is None else (data, self._search_located(data, progress))
+
+    def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
+        """Find the weights by questions to rows."""
+        problem, units = assemble_rows(self, data, alpha=1.0, l1_ratio=self._l1_ratio())
+        alpha = check_number("alpha", self.alpha, least=0.0) * self._located_unit(problem)
+        tol = check_number("tol", self.tol, least=0.0, open_left=True)
+        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        start = None
+        if check_flag("warm_start", self.warm_start) and _same_columns(self, data):
+            q = problem.rows.likelihood.n_outputs
+            start = units.from_user(self.coef_[:q].T, self.intercept_[:q])
+        problem = problem.with_prior(problem.prior.times(alpha))
+        solution = solve_rows(problem, start=start, tol=tol, max_iter=max_iter, progress=progress)
+        self.alpha_ = alpha
+        w, b = units.to_user(solution.w, solution.b)
+        return Fitted(Linear(), None, w, b, units.likelihood, replace(solution, w=w, b=b))
+
+    def _located_unit(self, problem: RowProblem) -> float:
+        """Return what an ``alpha`` of one stands for."""
+        return 1.0
+
     def _strength(self, data: TrainingData, basis: Basis, centers: Array | None) -> float:
         """Return the strength on the scale of the sum."""
         return check_number("alpha", self.alpha, least=0.0)
@@ -156,6 +186,12 @@ class _MultinomialClassifier(KernelOrLinearClassifier):
         classes = self.classes_[1:] if len(coef) == 1 else self.classes_
         names = feature_names(self)[self.active_features_][order]
         return pd.DataFrame(coef[:, order].T, index=pd.Index(names, name="feature"), columns=classes)
+
+
+def _same_columns(model: Any, data: LocatedData) -> bool:
+    """Whether an earlier fit had the same classes and number of features, without a kernel."""
+    known = hasattr(model, "coef_") and model.coef_.shape[1] == data.shape[1]
+    return known and np.array_equal(model.classes_, data.classes)
 
 
 def _carry_over(old_centers: Any, old_weights: Array, centers: Any) -> Array:
@@ -348,7 +384,10 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         alpha = check_number("alpha", self.alpha, least=0.0)
         if check_alpha_scale(self.alpha_scale) == "sum":
             return alpha
-        return alpha * unit_of_strength(self._assemble(data, basis, centers, 1.0).problem, self.alpha_scale)
+        return alpha * unit_of_strength(self._assemble(data, basis, centers, 1.0).problem.alpha_max, self.alpha_scale)
+
+    def _located_unit(self, problem: RowProblem) -> float:
+        return unit_of_strength(partial(alpha_max, problem), check_alpha_scale(self.alpha_scale))
 
     def _structure(self, data: TrainingData, centers: Array | None) -> Structure | None:
         columns = data.X.shape[1] if centers is None else len(centers)

@@ -159,7 +159,9 @@ class Blocks:
         parts = zip(self.holders, self._first[:-1], pairwise(cuts), strict=True)
         return Blocks(tuple(holder.subset(rows[a:b] - first) for holder, first, (a, b) in parts))
 
-    def weighted(self, factors: Array) -> Blocks:
+    def weighted(self, factors: Array | Callable[[Array], Array]) -> Blocks:
+        if callable(factors):
+            return self._each(lambda holder: holder.weighted(factors))
         spans = pairwise(self._first)
         parts = [holder.weighted(factors[a:b]) for holder, (a, b) in zip(self.holders, spans, strict=True)]
         return Blocks(tuple(parts))

@@ -79,6 +79,10 @@ class Files:
             yield raw.X
             del raw
 
+    def __smaller_map__(self, answer: Callable[[Any], Array], accept: Callable[[int, Any], None]) -> Iterator[Array]:
+        accept(self.reader.n_columns, self.features)
+        return (answer(block) for block in self.blocks())
+
     def source(self, likelihood: Likelihood) -> Source:
         """Return the recipe of the blocks under a likelihood."""
         return Source(self.reader, self.classes, likelihood)

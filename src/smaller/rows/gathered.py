@@ -252,7 +252,9 @@ class Gathered(ABC):
         pieces = zip(self._first[:-1], pairwise(cuts), strict=True)
         return self._through(_Cut("subset", tuple(rows[a:b] - first for first, (a, b) in pieces)))
 
-    def weighted(self, factors: Array) -> Self:
+    def weighted(self, factors: Array | Callable[[Array], Array]) -> Self:
+        if callable(factors):
+            return self._through(_Alike("weighted", (factors,)))
         return self._through(_Cut("weighted", tuple(factors[a:b] for a, b in pairwise(self._first))))
 
     def expanded(self, basis: Basis) -> Self:

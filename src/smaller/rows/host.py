@@ -188,8 +188,9 @@ class HostRows:
     def subset(self, rows: Array | Fold) -> HostRows:
         return self._rows(np.flatnonzero(rows.member(self._numbers)) if isinstance(rows, Fold) else rows)
 
-    def weighted(self, factors: Array) -> HostRows:
-        return replace(self, weight=factors if self.weight is None else factors * self.weight)
+    def weighted(self, factors: Array | Callable[[Array], Array]) -> HostRows:
+        each = factors(self.y) if callable(factors) else factors
+        return replace(self, weight=each if self.weight is None else each * self.weight)
 
     def expanded(self, basis: Basis) -> HostRows:
         return replace(self, design=basis.expand(self.design.matrix), features=None)

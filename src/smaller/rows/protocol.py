@@ -255,8 +255,8 @@ class Rows(Protocol):
     def subset(self, rows: Array | Fold) -> Rows:
         """Return some rows: by position (increasing), or of a fold. They keep their numbers."""
 
-    def weighted(self, factors: Array) -> Rows:
-        """Return the rows with their weights multiplied by ``factors`` (n,)."""
+    def weighted(self, factors: Array | Callable[[Array], Array]) -> Rows:
+        """Return the rows with their weights multiplied by ``factors`` (n,), or by what it makes of targets (n, t)."""
 
     def expanded(self, basis: Basis) -> Rows:
         """Return the rows with the columns that ``basis`` makes of them."""

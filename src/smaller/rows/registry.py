@@ -8,15 +8,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from smaller.arrays import Array
 from smaller.likelihoods import Likelihood
 from smaller.rows.protocol import Rows
 
-__all__ = ["elsewhere", "is_rows", "rows_of", "under"]
+__all__ = ["elsewhere", "is_rows", "mapped", "rows_of", "under"]
 
 R = TypeVar("R", bound=Rows)
 
-# Top module of an array's type -> the module that makes rows of it: `rows_of(X, y, weight, likelihood) -> Rows`.
-# It is imported when such an array arrives.
+# Top module of an array's type -> the module that makes rows of it, `rows_of(X, y, weight, likelihood) -> Rows`, and
+# answers for every row, `mapped(X, answer, accept)`. It is imported when such an array arrives.
 _MAKERS: dict[str, str] = dict.fromkeys(("dask", "dask_expr"), "smaller.distributed")
 _COLLECTIONS = {"dask", "dask_expr"}  # lazy collections: to call np.asarray on them would fetch everything
 
@@ -55,6 +56,20 @@ def rows_of(X: Any, y: Any, weight: Any, likelihood: Callable[[int], Likelihood]
         )
     made: Rows = importlib.import_module(_MAKERS[top]).rows_of(X, y, weight, likelihood)
     return made
+
+
+def mapped(X: Any, answer: Callable[[Any], Array], accept: Callable[[int, Any], None]) -> Any:
+    """Return ``answer(block)`` for the rows of ``X``, where and when they are there; None for an ordinary array.
+
+    ``accept(n_columns, names)`` raises where these are not the columns that ``answer`` expects.
+    """
+    each = getattr(type(X), "__smaller_map__", None)
+    if each is not None:
+        return each(X, answer, accept)
+    top = elsewhere(X)
+    if top is None or top not in _MAKERS:
+        return None
+    return importlib.import_module(_MAKERS[top]).mapped(X, answer, accept)
 
 
 def under(rows: R, likelihood: Callable[[int], Likelihood]) -> R:

@@ -28,7 +28,7 @@ from smaller.solvers.driver import Progress, progressed
 from smaller.solvers.sampled import SampledModel, draw, in_memory
 from smaller.solvers.working_set import WorkingSet, choose
 
-__all__ = ["RowRun", "Scale", "begin", "descend", "lockstep", "no_weights", "solve_rows", "suits"]
+__all__ = ["RowRun", "Scale", "alpha_max", "begin", "descend", "lockstep", "no_weights", "solve_rows", "suits"]
 
 _log = logging.getLogger("smaller")
 
@@ -158,6 +158,11 @@ def no_weights(problem: RowProblem, *, tol: float = 1e-10) -> RowPoint:
         return run.point
 
     return lockstep(problem.rows, [fit()])[0]
+
+
+def alpha_max(problem: RowProblem) -> float:
+    """Return the factor by which the penalty must be multiplied for all penalised weights to be zero."""
+    return problem.prior.critical(no_weights(problem).G)
 
 
 def descend(

@@ -1,0 +1,147 @@
+"""Estimators on rows that are elsewhere: the answers of the same rows in memory, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.rows.fakes import Strict
+
+from smaller import RMLR, SBMLR, SMLR, SparseProbit
+from smaller.designs import as_design
+from smaller.likelihoods import Multinomial
+from smaller.rows import HostRows, from_files
+
+N, D = 900, 15
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, D))
+X[:, 3], X[:, 4] = 1.0, X[:, 4] + 1e7  # a constant column, and one far from zero
+LABELS = np.array(["low", "middle", "high"])[(X[:, :3] + 0.7 * RNG.normal(size=(N, 3))).argmax(axis=1)]
+WEIGHT = RNG.integers(0, 4, N).astype(float)
+NAMES = [f"f{j}" for j in range(D)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: Any) -> Path:
+    here = tmp_path_factory.mktemp("rows")
+    for k, part in enumerate(np.array_split(np.arange(N), 3)):
+        np.savez(here / f"{k}.npz", X=X[part], y=LABELS[part], c=WEIGHT[part])
+    return here
+
+
+def files(folder: Path, **options: Any) -> Any:
+    return from_files(f"{folder}/*.npz", **({"target": "y", "weight": "c", "block_mb": 0.02} | options))
+
+
+MODELS = {
+    "smlr": SMLR(alpha=5.0),
+    "share": SMLR(alpha=0.1, alpha_scale="max"),
+    "mixed": SMLR(alpha=5.0, l1_ratio=0.5, class_weight={"low": 1.0, "middle": 2.0, "high": 3.0}),
+    "balanced": SMLR(alpha=5.0, class_weight="balanced"),
+    "reference": SMLR(alpha=5.0, coding="reference", class_weight="balanced"),
+    "factors": SMLR(alpha=5.0, penalty_factors=np.r_[0.0, 0.0, np.ones(D - 2)]),
+    "excluded": SMLR(alpha=5.0, exclude=[1, 7]),
+    "origin": SMLR(alpha=5.0, fit_intercept=False, exclude=[3, 4]),
+    "ridge": RMLR(alpha=2.0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_give_the_model_of_the_same_rows_in_memory(name: str, folder: Path) -> None:
+    from sklearn.base import clone
+
+    model, there = clone(MODELS[name]), clone(MODELS[name])
+    model.fit(X, LABELS, WEIGHT)
+    there.fit(files(folder))
+    assert there.solution_.converged
+    assert list(there.classes_) == list(model.classes_)
+    tolerance = 2e-6 * model.solution_.scale
+    assert there.solution_.objective == pytest.approx(model.solution_.objective, abs=tolerance)
+    assert np.abs(there.coef_ - model.coef_).max() <= 1e-3
+    assert np.array_equal(there.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("two", [False, True], ids=["three classes", "two"])
+def test_the_class_weights_of_rows_are_those_of_arrays(two: bool) -> None:
+    labels = np.where(LABELS == "low", "low", "other") if two else LABELS
+    classes, codes = np.unique(labels, return_inverse=True)
+    likelihood = Multinomial(len(classes))
+    rows = HostRows(as_design(X), likelihood.encode(codes), None, likelihood, labels=classes)
+    model = SMLR(alpha=5.0, class_weight="balanced", tol=1e-9).fit(X, labels)
+    there = SMLR(alpha=5.0, class_weight="balanced", tol=1e-9).fit(Strict(rows))
+    assert np.abs(there.coef_ - model.coef_).max() <= 1e-5
+
+
+def test_predictions_of_files_come_block_by_block(folder: Path) -> None:
+    model = SMLR(alpha=5.0).fit(files(folder))
+    for method in ("predict_proba", "predict_log_proba", "decision_function", "predict"):
+        blocks = list(getattr(model, method)(files(folder, target=None)))
+        assert len(blocks) > 3
+        assert np.array_equal(np.concatenate(blocks), getattr(model, method)(X))
+
+
+def test_a_warm_start_begins_where_the_last_fit_ended(folder: Path) -> None:
+    model = SMLR(alpha=5.0, warm_start=True).fit(files(folder))
+    assert model.fit(files(folder)).n_iter_ <= 1
+
+
+def test_dask_collections_are_fitted_and_answered_where_they_are() -> None:
+    da = pytest.importorskip("dask.array")
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    whole, labels = da.from_array(X, chunks=(250, -1)), da.from_array(LABELS, chunks=200)
+    model = SMLR(alpha=5.0).fit(whole, labels, da.from_array(WEIGHT, chunks=-1))
+    local = SMLR(alpha=5.0).fit(X, LABELS, WEIGHT)
+    assert np.abs(model.coef_ - local.coef_).max() <= 1e-3
+    proba = model.predict_proba(whole.rechunk((250, 4)))  # columns are put together again
+    assert proba.chunks == (whole.chunks[0], (3,))
+    assert np.array_equal(proba.compute(), model.predict_proba(X))
+    assert np.array_equal(model.predict(whole).compute(), model.predict(X))
+    entries = whole.map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 0)))
+    assert np.allclose(model.predict_proba(entries).compute(), model.predict_proba(X), atol=1e-8)
+
+    frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3)
+    target = dd.from_pandas(pd.Series(LABELS), npartitions=3)
+    model = SMLR(alpha=5.0).fit(frame, target)
+    assert list(model.feature_names_in_) == NAMES
+    assert np.array_equal(model.predict_proba(frame).compute(), model.predict_proba(pd.DataFrame(X, columns=NAMES)))
+    nothing = frame[frame["f0"] > 1.0]  # partitions of unknown size, perhaps empty
+    assert np.array_equal(model.predict(nothing).compute(), model.predict(pd.DataFrame(X, columns=NAMES))[X[:, 0] > 1])
+    with pytest.raises(ValueError, match="Column 0 of X is 'f1'"):
+        model.predict(frame[["f1", "f0", *NAMES[2:]]])
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (SMLR(solver="proximal"), r"solver='proximal'\) needs arrays in memory"),
+        (SMLR(kernel="rbf"), r"kernel='rbf'\) needs arrays in memory"),
+        (SMLR(posterior=True), r"posterior=True\) needs arrays in memory"),
+        (SMLR(penalize_intercept=True), r"penalize_intercept=True\) needs arrays in memory"),
+        (SMLR(penalty="grouped"), "penalties of single weights without limits"),
+        (SMLR(class_weight={"low": 0.0}), "finite values > 0"),
+        (SBMLR(), "needs arrays in memory"),
+        (SparseProbit(), "needs arrays in memory"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_what_needs_the_matrix_is_refused_by_a_sentence(model: Any, sentence: str, folder: Path) -> None:
+    before = dict(vars(model))
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        model.fit(files(folder))
+    assert vars(model) == before
+
+
+def test_labels_come_with_the_rows(folder: Path) -> None:
+    with pytest.raises(TypeError, match="hold their labels"):
+        SMLR().fit(files(folder), LABELS)
+    with pytest.raises(ValueError, match="not told where the labels are"):
+        SMLR().fit(files(folder, target=None))
+    with pytest.raises(ValueError, match="'none' has a positive weight"):
+        SMLR().fit(files(folder, classes=["high", "low", "middle", "none"]))
+    model = SMLR(alpha=5.0).fit(files(folder))
+    with pytest.raises(ValueError, match="14 features"):
+        model.predict(from_files(f"{folder}/*.npz", columns=range(D - 1)))
