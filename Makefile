@@ -22,7 +22,7 @@ ifdef SMALLER_PAPERS
 export SMALLER_PAPERS
 endif
 
-.PHONY: help setup demo test fuzz test-real browser-test noise lint format typecheck sanitize nosimd bench papers docs-check clean
+.PHONY: help setup demo test fuzz test-real browser-test noise lint format typecheck docs docs-check sanitize nosimd bench papers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,7 +77,19 @@ typecheck: setup  ## mypy --strict
 	$(PY) -m mypy
 
 docs-check: setup  ## run the examples of the docstrings, the README and docs/
-	$(PY) -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs
+	$(PY) -m pytest --doctest-modules --doctest-glob='*.md' src README.md docs/*.md docs/papers
+
+# Warnings are errors, every link is followed, nothing is fetched. GALLERY=0 leaves the walk-throughs unexecuted.
+docs: setup $(VENV)/.docs  ## build the site and end with the path of its first page (GALLERY=0: quickly)
+	@rm -rf build/site docs/api docs/gallery
+	$(PY) -m sphinx --quiet --fail-on-warning --keep-going -D plot_gallery=$(or $(GALLERY),1) docs build/site
+	$(PY) -m docs.site.check build/site
+	@echo "site: $(abspath build/site/index.html)"
+
+$(VENV)/.docs: pyproject.toml | setup
+	@$(PY) $(INSTALL) "pip>=25.1"
+	@$(PY) $(INSTALL) --group docs
+	@touch $@
 
 # ---- the core, built differently ----------------------------------------------------------------------------------
 
