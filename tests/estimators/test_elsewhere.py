@@ -10,10 +10,10 @@ import pytest
 from scipy import sparse
 from tests.rows.fakes import Strict
 
-from smaller import RMLR, SBMLR, SMLR, SparseProbit
+from smaller import RMLR, SBMLR, SMLR, SMLRCV, SparseProbit, alpha_max, smlr_path
 from smaller.designs import as_design
 from smaller.likelihoods import Multinomial
-from smaller.rows import HostRows, from_files
+from smaller.rows import Fold, HostRows, from_files
 
 N, D = 900, 15
 RNG = np.random.default_rng(3)
@@ -75,6 +75,50 @@ def test_the_class_weights_of_rows_are_those_of_arrays(two: bool) -> None:
     assert np.abs(there.coef_ - model.coef_).max() <= 1e-5
 
 
+def test_the_path_of_files_is_that_of_the_same_rows_in_memory(folder: Path) -> None:
+    assert alpha_max(files(folder)) == pytest.approx(alpha_max(X, LABELS, sample_weight=WEIGHT), rel=1e-12)
+    path = smlr_path(X, LABELS, sample_weight=WEIGHT, alphas=12, eps=0.05)
+    there = smlr_path(files(folder), alphas=12, eps=0.05)
+    assert there.converged
+    assert there.null_loss == pytest.approx(path.null_loss, rel=1e-12)
+    assert np.allclose(there.alphas, path.alphas, rtol=1e-12)
+    assert np.abs(there.objectives - path.objectives).max() <= 2e-6 * path.null_loss
+    assert (there.gaps <= 1e-6 * path.null_loss).all()
+    capped = smlr_path(files(folder), alphas=12, eps=0.05, max_features=3)
+    assert len(capped.alphas) == np.count_nonzero(path.n_active <= 3)
+    with pytest.raises(ValueError, match="max_features=0, but the largest alpha"):
+        smlr_path(files(folder), alphas=[1.0], max_features=0)
+
+
+def test_folds_are_judged_on_the_rows_they_leave_out(folder: Path) -> None:
+    from scipy.special import log_softmax
+
+    alphas = [30.0, 10.0, 3.0]
+    model = SMLRCV(alphas=alphas, cv=3, random_state=1).fit(files(folder))
+    codes = np.searchsorted(model.classes_, LABELS)
+    for i in range(3):
+        out = Fold(i, 3, 1, outside=False).member(np.arange(N))
+        path = smlr_path(X[~out], LABELS[~out], sample_weight=WEIGHT[~out], alphas=alphas)
+        for k in range(3):
+            log_proba = log_softmax(X[out] @ path.coefs[k].T + path.intercepts[k], axis=1)
+            score = np.average(log_proba[np.arange(out.sum()), codes[out]], weights=WEIGHT[out])
+            assert model.scores_[i, k] == pytest.approx(score, abs=1e-4)
+    assert model.alpha_ == alphas[int(model.scores_.mean(axis=0).argmax())]
+    assert model.solution_.converged
+    several = SMLRCV(alphas=10, cv=3, l1_ratio=[1.0, 0.5], max_features=6, rule="1se").fit(files(folder))
+    assert several.scores_.shape == (3, 2, 10)
+    assert len(several.active_features_) <= 6
+
+
+def test_the_strength_of_files_by_evidence_is_that_of_the_same_rows_in_memory(folder: Path) -> None:
+    model, there = SBMLR().fit(X, LABELS, WEIGHT), SBMLR().fit(files(folder))
+    assert there.solution_.status is model.solution_.status
+    assert there.n_active_ == model.n_active_
+    assert there.alpha_ == pytest.approx(model.alpha_, rel=2e-4)
+    assert there.log_evidence_ == pytest.approx(model.log_evidence_, abs=1e-2)
+    assert np.abs(there.coef_ - model.coef_).max() <= 1e-3
+
+
 def test_predictions_of_files_come_block_by_block(folder: Path) -> None:
     model = SMLR(alpha=5.0).fit(files(folder))
     for method in ("predict_proba", "predict_log_proba", "decision_function", "predict"):
@@ -123,7 +167,11 @@ def test_dask_collections_are_fitted_and_answered_where_they_are() -> None:
         (SMLR(penalize_intercept=True), r"penalize_intercept=True\) needs arrays in memory"),
         (SMLR(penalty="grouped"), "penalties of single weights without limits"),
         (SMLR(class_weight={"low": 0.0}), "finite values > 0"),
-        (SBMLR(), "needs arrays in memory"),
+        (SBMLR(mode="greedy"), r"mode='greedy'\) needs arrays in memory"),
+        (SBMLR(relax=True), r"relax=True\) needs arrays in memory"),
+        (SMLRCV(scoring="accuracy"), r"scoring='accuracy'\) needs arrays in memory"),
+        (SMLRCV(cv=[([0], [1])]), "cv must be a number of folds"),
+        (SMLRCV(cv=900), "drawn by lot"),
         (SparseProbit(), "needs arrays in memory"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
 from sklearn.utils.parallel import Parallel, delayed
 
-from smaller.arrays import Array, log_partition
-from smaller.bases import Basis
-from smaller.designs import Design, blocks
-from smaller.estimators.assembly import Assembly
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier, all_outputs, class_scores
+from smaller.arrays import Array
+from smaller.bases import Basis, Linear
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.cv_elsewhere import cross_paths
 from smaller.estimators.feature_cap import affordable, check_max_features
-from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
+from smaller.estimators.fold_scores import score_fold
+from smaller.estimators.folds import folds_of
 from smaller.estimators.intervals import ProbabilityRanges
-from smaller.estimators.regularization_path import as_path
+from smaller.estimators.located import LocatedData, located, refuse_unusual
+from smaller.estimators.regularization_path import RegularizationPath, as_path
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
@@ -188,7 +188,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Any:
         """Fit the path on all rows and on every fold, choose, and keep the chosen model.
 
         Parameters
@@ -196,7 +196,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         X, y, sample_weight
             As in :meth:`SMLR.fit`; held-out scores are weighted too.
         groups : array-like of shape (n_samples,), default=None
-            Passed to the splitter.
+            Passed to the splitter; for rows that are elsewhere there is none.
 
         Returns
         -------
@@ -204,6 +204,71 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
             The fitted estimator, left as it was before if fitting fails.
         """
         return self._fit(X, y, sample_weight, partial(self._search, groups=groups, sample_weight=sample_weight))
+
+    def _search_elsewhere(
+        self, X: Any, y: Any, weight: Any, progress: Progress | None
+    ) -> tuple[LocatedData, Fitted] | None:
+        data = located(self, X, y, weight)
+        if data is None:
+            return None
+        for argument, usual in (("scoring", "neg_log_loss"), ("relax", False)):
+            refuse_unusual(self, argument, usual)
+        check_choice("rule", self.rule, ("min", "1se"))
+        forget_relaxed(self)
+        models = [self._model(ratio) for ratio in self._ratios()]
+        found = cross_paths(
+            models,
+            data,
+            alphas=self.alphas,
+            eps=self.eps,
+            scale=check_alpha_scale(self.alpha_scale),
+            cv=self.cv,
+            seed=self.random_state,
+            most=check_max_features(self.max_features),
+            progress=progress,
+            **{name: value for name, value in self._options().items() if name != "method"},
+        )
+        best, chosen = _choose(found.scores, self.rule, found.allowed)
+        path = found.path(best, data.classes)
+        solution = self._keep_choice(found.grids, found.scores, best, chosen, path, found.paths[best].points, "engine")
+        return data, Fitted(Linear(), None, solution.w, solution.b, found.units[best].likelihood, solution)
+
+    def _ratios(self) -> list[float]:
+        given = [self.l1_ratio] if np.ndim(self.l1_ratio) == 0 else list(self.l1_ratio)
+        return [check_number("l1_ratio", ratio, least=0.0, most=1.0) for ratio in given]
+
+    def _keep_choice(
+        self,
+        grids: list[Array],
+        table: Array,
+        best: int,
+        chosen: int,
+        path: RegularizationPath,
+        points: Sequence[PathPoint],
+        solver: str,
+    ) -> Solution:
+        """Keep the grid, the scores and the path; return the chosen point of it."""
+        _warn_at_edge(chosen, grids[best])
+        self.l1_ratio_, self.alpha_ = self._ratios()[best], float(grids[best][chosen])
+        single = np.ndim(self.l1_ratio) == 0
+        self.alphas_ = grids[0] if single else np.stack(grids)
+        self.scores_ = table[:, 0] if single else table
+        self.path_ = path
+        (columns, values), b = path.used[chosen], path.intercepts[chosen]
+        w = np.zeros((path.n_features, len(b)))
+        w[columns] = values
+        gap = points[chosen].gap
+        return Solution(
+            w,
+            b,
+            float(path.objectives[chosen]),
+            points[chosen].violation,
+            None if gap is None else float(gap),
+            len(path.alphas),
+            path.statuses[chosen],
+            solver,
+            path.null_loss,
+        )
 
     def _search(
         self,
@@ -218,8 +283,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         most = check_max_features(self.max_features)
         relax = check_flag("relax", self.relax)
         forget_relaxed(self)
-        ratios = [self.l1_ratio] if np.ndim(self.l1_ratio) == 0 else list(self.l1_ratio)
-        ratios = [check_number("l1_ratio", ratio, least=0.0, most=1.0) for ratio in ratios]
+        ratios = self._ratios()
         models = [self._model(ratio) for ratio in ratios]
         assemblies = [model._assemble(data, basis, centers, 1.0) for model in models]
         if relax and not isinstance(assemblies[0].problem.prior, ElasticNet):
@@ -237,36 +301,18 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         folds = folds_of(self.cv, data, groups)
         tasks = [(i, train, test) for train, test in folds for i in range(len(ratios))]
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(carried(_score_fold))(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
+            delayed(carried(score_fold))(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
             for i, train, test in tasks
         )
         table = np.array(scores).reshape(len(folds), len(ratios), -1)
         best, chosen = _choose(table, self.rule, allowed)
-        _warn_at_edge(chosen, grids[best])
         points = walks.get(best) or trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
-        path = as_path(assemblies[best], points, data.classes)
-        self.l1_ratio_, self.alpha_ = ratios[best], float(grids[best][chosen])
-        single = np.ndim(self.l1_ratio) == 0
-        self.alphas_ = grids[0] if single else np.stack(grids)
-        self.scores_ = table[:, 0] if single else table
-        self.path_ = path
-        (columns, values), b = path.used[chosen], path.intercepts[chosen]
-        w = np.zeros((path.n_features, len(b)))
-        w[columns] = values
-        solution = Solution(
-            w,
-            b,
-            float(path.objectives[chosen]),
-            points[chosen].violation,
-            float(path.gaps[chosen]),
-            len(path.alphas),
-            path.statuses[chosen],
-            make_stepper(assemblies[best].problem, options["method"]).name,
-            path.null_loss,
-        )
+        path = as_path(assemblies[best], points, data.classes, assemblies[best].problem.null().loss)
         assembly = assemblies[best]
-        fitted = Fitted(basis, centers, w, b, assembly.problem.likelihood, solution)
-        ended = Ended(basis, assembly, *assembly.from_user(w, b))
+        name = make_stepper(assembly.problem, options["method"]).name
+        solution = self._keep_choice(grids, table, best, chosen, path, points, name)
+        fitted = Fitted(basis, centers, solution.w, solution.b, assembly.problem.likelihood, solution)
+        ended = Ended(basis, assembly, *assembly.from_user(solution.w, solution.b))
         in_solvers_units = replace(solution, w=ended.w, b=ended.b)
         self._keep(basis, assembly.problem, assembly.origin(), in_solvers_units, strength=self.alpha_)
         if not relax:
@@ -326,94 +372,3 @@ def _warn_at_edge(chosen: int, alphas: Array) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def _score_fold(
-    model: SMLR,
-    data: TrainingData,
-    scoring_weight: Array | None,
-    train: Array,
-    test: Array,
-    alphas: Array,
-    scoring: Any,
-    options: dict[str, Any],
-) -> Array:
-    """Return the held-out score of every strength; classes absent from the fold have probability zero.
-
-    A fold whose held-out rows have no weight has nothing to say: NaN.
-    """
-    test_weight = None if scoring_weight is None else scoring_weight[test]
-    if test_weight is not None and not test_weight.any():
-        return np.full(len(alphas), np.nan)
-    part, X_test, present = part_of(data, train, test, pairwise=model._precomputed)
-    basis, centers = model._basis(part)
-    assembly = model._assemble(part, basis, centers, 1.0)
-    points = trace_path(assembly.problem, alphas, **options)
-    held_out = basis.expand(X_test)
-    parts = blocks(len(points), 8 * points[0].n_columns * points[0].values.shape[1])
-    known = np.concatenate([_log_probabilities(assembly, held_out, points[part]) for part in parts], axis=1)
-    log_proba = np.full((*known.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
-    log_proba[:, :, present] = known
-    codes = data.codes[test]
-    if scoring == "neg_log_loss":
-        rows = np.maximum(log_proba[np.arange(len(test)), :, codes], np.log(SMALLEST_PROBABILITY))
-        return np.average(rows, axis=0, weights=test_weight)
-    scorer = get_scorer(scoring)
-    keywords = {} if test_weight is None else {"sample_weight": test_weight}
-    rows = np.arange(len(test))[:, None]
-    fixed = [_Fixed(log_proba[:, i], data.classes) for i in range(len(points))]
-    try:
-        return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
-    except ValueError as error:
-        absent = np.setdiff1d(np.arange(len(data.classes)), codes)
-        if not len(absent):
-            raise
-        raise ValueError(
-            f"scoring={scoring!r} cannot judge a fold that holds out no row of class "
-            f"{data.classes[absent[0]].item()!r}: use fewer folds (cv), or scoring='neg_log_loss'."
-        ) from error
-
-
-def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
-    """Return them for (rows, strengths, classes), by one product with the design."""
-    columns, rows = np.unique(np.concatenate([point.columns for point in points]), return_inverse=True)
-    w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
-    owner = np.repeat(np.arange(len(points)), [len(point.columns) for point in points])
-    w[rows, owner] = np.concatenate([point.values for point in points])
-    w = w.reshape(len(columns), len(points) * points[0].values.shape[1])
-    b = np.concatenate([point.b for point in points])
-    if assembly.plain:
-        held_out = held_out.take(columns)
-    else:
-        everywhere = np.zeros((points[0].n_columns, w.shape[1]))
-        everywhere[columns] = w
-        w, b = assembly.to_user(everywhere, b)
-    likelihood = assembly.problem.likelihood
-    eta = all_outputs((held_out.forward(w) + b).reshape(-1, likelihood.n_outputs), likelihood)
-    scores = class_scores(eta[:, 0] if eta.shape[1] == 1 else eta, likelihood)
-    log_proba = scores - log_partition(scores, pinned=False)[0][:, None]
-    return log_proba.reshape(held_out.shape[0], len(points), -1)
-
-
-class _Fixed(ClassifierMixin, BaseEstimator):
-    """A classifier whose answers are known already, so that any scikit-learn scorer can judge them.
-
-    Its "features" are the numbers of the rows.
-    """
-
-    def __init__(self, log_proba: Array, classes: Array) -> None:
-        self.log_proba = log_proba
-        self.classes_ = classes
-
-    def decision_function(self, X: Any) -> Array:
-        rows = self.predict_log_proba(X)
-        return rows[:, 1] - rows[:, 0] if rows.shape[1] == 2 else rows
-
-    def predict_log_proba(self, X: Any) -> Array:
-        return self.log_proba[X[:, 0]]
-
-    def predict_proba(self, X: Any) -> Array:
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: Any) -> Array:
-        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]

@@ -22,7 +22,7 @@ from smaller.rows.protocol import Rows, Totals
 from smaller.rows.registry import rows_of
 from smaller.validation import check_choice, check_factors, check_flag
 
-__all__ = ["ClassWeights", "LocatedData", "assemble_rows", "located"]
+__all__ = ["ClassWeights", "LocatedData", "assemble_rows", "class_sums", "located", "refuse_unusual"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def located(estimator: Any, X: Any, y: Any, weight: Any) -> LocatedData | None:
     likelihood = rows.likelihood
     assert isinstance(likelihood, Multinomial)
     classes = np.arange(likelihood.n_classes) if rows.labels is None else rows.labels
-    sums = _class_sums(totals, likelihood)
+    sums = class_sums(totals, likelihood)
     if len(classes) < 2:
         raise ValueError(f"The rows hold one class only ({classes.tolist()}): at least 2 classes are needed.")
     if (sums <= 0).any():
@@ -81,16 +81,21 @@ def located(estimator: Any, X: Any, y: Any, weight: Any) -> LocatedData | None:
 
 def _refuse_what_needs_memory(estimator: Any) -> None:
     """Refuse arguments that need the matrix itself."""
-    name = type(estimator).__name__
     for argument, usual in (("solver", "auto"), ("penalize_intercept", False), ("posterior", False), ("kernel", None)):
-        if getattr(estimator, argument, usual) != usual:
-            raise ValueError(
-                f"{name}({argument}={getattr(estimator, argument)!r}) needs arrays in memory: leave {argument} as it "
-                f"is by default ({usual!r}) for rows that are elsewhere."
-            )
+        refuse_unusual(estimator, argument, usual)
 
 
-def _class_sums(totals: Totals, likelihood: Multinomial) -> Array:
+def refuse_unusual(estimator: Any, argument: str, usual: Any) -> None:
+    """Refuse an argument that is not as by default."""
+    value = getattr(estimator, argument, usual)
+    if type(value) is not type(usual) or value != usual:
+        raise ValueError(
+            f"{type(estimator).__name__}({argument}={value!r}) needs arrays in memory: leave {argument} as it is by "
+            f"default ({usual!r}) for rows that are elsewhere."
+        )
+
+
+def class_sums(totals: Totals, likelihood: Any) -> Array:
     """Return the weight of each class (K,)."""
     rest = totals.weight - totals.targets.sum()
     if likelihood.shift_invariant:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,18 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from smaller.arrays import Array
-from smaller.estimators.assembly import Assembly
-from smaller.estimators.feature_cap import beyond, check_max_features
+from smaller.estimators.assembly import Assembly, Units
+from smaller.estimators.feature_cap import beyond, check_max_features, refuse_cap
+from smaller.estimators.located import LocatedData, assemble_rows, located
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import check_alpha_scale, grid_of, largest_alpha
 from smaller.problem import Status
 from smaller.searches.path import PathPoint, trace_path
-from smaller.solvers import Method
+from smaller.searches.row_path import walk
+from smaller.solvers import Method, engine
 from smaller.solvers.driver import Progress
+from smaller.solvers.sampled import draw
 from smaller.validation import check_classification_data, check_integer, check_number
 
 __all__ = ["RegularizationPath", "alpha_max", "as_path", "path_of", "smlr_path"]
@@ -108,16 +111,34 @@ def path_of(
         until=beyond(assembly, most),
     )
     if not points:
-        raise ValueError(
-            f"max_features={most}, but the largest alpha, {alphas[0]:.4g}, keeps more features: give larger alphas, or "
-            "fewer features without a penalty."
-        )
-    return as_path(assembly, points, classes)
+        refuse_cap(most, float(alphas[0]))
+    return as_path(assembly, points, classes, assembly.problem.null().loss)
 
 
-def as_path(assembly: Assembly, points: Sequence[PathPoint], classes: Array) -> RegularizationPath:
+def path_elsewhere(
+    model: SMLR,
+    data: LocatedData,
+    alphas: Any,
+    eps: Any,
+    scale: str,
+    *,
+    tol: float,
+    max_iter: int,
+    most: int | None,
+) -> RegularizationPath:
+    """Trace the path of rows that are elsewhere, up to ``most`` features."""
+    problem, units = assemble_rows(model, data, alpha=1.0, l1_ratio=model._l1_ratio())
+    grid = grid_of(partial(engine.alpha_max, problem), alphas, eps, scale, data.shape)
+    sampled = draw(problem.rows, problem.totals)
+    [path] = engine.lockstep(problem.rows, [walk(problem, sampled, grid, tol=tol, max_iter=max_iter, most=most)])
+    if not path.points:
+        refuse_cap(most, float(grid[0]))
+    return as_path(units, path.points, data.classes, path.null_loss)
+
+
+def as_path(units: Units, points: Sequence[PathPoint], classes: Array, null_loss: float) -> RegularizationPath:
     """Bring the points of a path to the user's units."""
-    used, intercepts = zip(*(_in_user_units(assembly, point) for point in points), strict=True)
+    used, intercepts = zip(*(_in_user_units(units, point) for point in points), strict=True)
     return RegularizationPath(
         np.array([point.alpha for point in points]),
         np.stack(intercepts),
@@ -125,19 +146,19 @@ def as_path(assembly: Assembly, points: Sequence[PathPoint], classes: Array) -> 
         np.array([np.nan if point.gap is None else point.gap for point in points]),
         np.array([point.objective for point in points]),
         np.array([point.loss for point in points]),
-        assembly.problem.null().loss,
+        null_loss,
         tuple(point.status for point in points),
         used,
-        assembly.n_features,
+        units.n_features,
         classes,
     )
 
 
-def _in_user_units(assembly: Assembly, point: PathPoint) -> tuple[tuple[Array, Array], Array]:
+def _in_user_units(units: Units, point: PathPoint) -> tuple[tuple[Array, Array], Array]:
     """Return the columns in use with their weights, and the intercepts."""
-    if assembly.plain:
+    if units.plain:
         return (point.columns, point.values), point.b
-    w, b = assembly.to_user(point.w, point.b)
+    w, b = units.to_user(point.w, point.b)
     columns = np.flatnonzero(w.any(axis=1))
     return (columns, w[columns]), b
 
@@ -151,7 +172,7 @@ def _sparse(columns: Array, values: Array, d: int) -> Any:
 
 def smlr_path(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     alphas: Any = 100,
     eps: float | None = None,
@@ -198,21 +219,26 @@ def smlr_path(
     >>> int(path.n_active[0]), path.converged
     (0, True)
     """
-    data, assembly, d = _prepare(X, y, sample_weight, settings)
     tol = check_number("tol", tol, least=0.0, open_left=True)
     max_iter = check_integer("max_iter", max_iter, least=1)
     method = check_solver(solver)
     scale = check_alpha_scale(settings.get("alpha_scale", "sum"))
-    grid = grid_of(assembly.problem.alpha_max, alphas, eps, scale, (data.X.shape[0], d))
     most = check_max_features(max_features)
-    path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
+    model = _model(settings | {"solver": solver})
+    there = located(model, X, y, sample_weight)
+    if there is not None:
+        path = path_elsewhere(model, there, alphas, eps, scale, tol=tol, max_iter=max_iter, most=most)
+    else:
+        data, assembly, d = _prepare(model, X, y, sample_weight)
+        grid = grid_of(assembly.problem.alpha_max, alphas, eps, scale, (data.X.shape[0], d))
+        path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
     if not path.converged:
         worst = next(status for status in path.statuses if status is not Status.CONVERGED)
         warnings.warn(f"smlr_path did not converge at every alpha: {worst.value}", ConvergenceWarning, stacklevel=2)
     return path
 
 
-def alpha_max(X: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> float:
+def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, **settings: Any) -> float:
     """Return the smallest ``alpha``, on the scale of the sum, at which every penalised weight of :class:`SMLR` is zero.
 
     Parameters
@@ -232,14 +258,22 @@ def alpha_max(X: Any, y: Any, *, sample_weight: Any = None, **settings: Any) -> 
     >>> SMLR(alpha=alpha_max(X, y)).fit(X, y).active_features_.size
     0
     """
-    _, assembly, _ = _prepare(X, y, sample_weight, settings)
+    model = _model(settings)
+    there = located(model, X, y, sample_weight)
+    if there is not None:
+        problem, _ = assemble_rows(model, there, alpha=1.0, l1_ratio=model._l1_ratio())
+        return largest_alpha(partial(engine.alpha_max, problem))
+    _, assembly, _ = _prepare(model, X, y, sample_weight)
     return largest_alpha(assembly.problem.alpha_max)
 
 
-def _prepare(X: Any, y: Any, sample_weight: Any, settings: dict[str, Any]) -> tuple[Any, Assembly, int]:
+def _model(settings: dict[str, Any]) -> SMLR:
     if "alpha" in settings:
         raise TypeError("alpha is what varies here: use alphas for the strengths.")
-    model = SMLR(**settings)
+    return SMLR(**settings)
+
+
+def _prepare(model: SMLR, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Assembly, int]:
     data = check_classification_data(model, X, y, sample_weight, model.class_weight)
     basis, centers = model._basis(data)
     d = data.X.shape[1] if centers is None else len(centers)

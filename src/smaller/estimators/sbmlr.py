@@ -15,16 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from smaller.arrays import Array
-from smaller.bases import Basis
+from smaller.bases import Basis, Linear
 from smaller.estimators.assembly import Assembly
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
 from smaller.estimators.blocks import Blocks, check_blocks, forget_blocks, store_blocks
 from smaller.estimators.intervals import ProbabilityRanges
+from smaller.estimators.located import LocatedData, assemble_rows, located, refuse_unusual
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import assemble
 from smaller.papers import find_greedily
 from smaller.searches.blocks import BlockFit, find_strengths
 from smaller.searches.evidence import EvidenceFit, find_strength
+from smaller.searches.row_evidence import find_row_strength
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_choice, check_factors, check_flag, check_integer, check_number
 
@@ -197,6 +199,28 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
             return fitted
         ended = Ended(basis, assembly, found.solution.w, found.solution.b)
         return relaxed(self, fitted, ended, data, partial(self._repeat, blocks), self.cv)
+
+    def _search_elsewhere(
+        self, X: Any, y: Any, weight: Any, progress: Progress | None
+    ) -> tuple[LocatedData, Fitted] | None:
+        data = located(self, X, y, weight)
+        if data is None:
+            return None
+        for argument, usual in (("mode", "path"), ("blocks", None), ("relax", False), ("count", "canonical")):
+            refuse_unusual(self, argument, usual)
+        forget_relaxed(self)
+        forget_blocks(self)
+        problem, units = assemble_rows(self, data, alpha=1.0, l1_ratio=1.0)
+        found = find_row_strength(
+            problem,
+            tol=check_number("tol", self.tol, least=0.0, open_left=True),
+            max_iter=check_integer("max_iter", self.max_iter, least=1),
+            fallback=check_choice("fallback", self.fallback, ("max_f", "null")),
+            progress=progress,
+        )
+        self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, found.n_active, found.log_evidence
+        w, b = units.to_user(found.solution.w, found.solution.b)
+        return data, Fitted(Linear(), None, w, b, units.likelihood, replace(found.solution, w=w, b=b))
 
     def _blocks(self, data: TrainingData, centers: Array | None) -> Blocks | None:
         if self.blocks is None:

@@ -20,27 +20,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import linalg, special
 
 from smaller.arrays import Array, to_host
+from smaller.designs import Coordinates
+from smaller.likelihoods import Likelihood
 from smaller.priors import ElasticNet
 from smaller.problem import Certificate, Point, Problem, Solution, Status
+from smaller.row_problem import RowProblem
 from smaller.solvers import make_stepper
 from smaller.solvers.coordinate import Coordinate
-from smaller.solvers.driver import Progress, Run, descend
+from smaller.solvers.driver import Progress, descend
 
 __all__ = [
     "EvidenceFit",
     "Grid",
     "Others",
     "Solved",
+    "Strengths",
+    "bracket_tol",
     "count_weights",
+    "end_of",
     "find_crossing",
     "find_strength",
+    "integrated",
+    "laplace",
     "log_evidence",
     "meets",
+    "position",
 ]
 
 _COARSE = 10.0 ** (-1.0 / 15.0)  # the bracket: 15 strengths a decade
@@ -84,7 +94,7 @@ class Solved:
 
     k: int
     alpha: float
-    run: Run
+    run: Any  # of a solver: where another solve can go on
     n_active: int
     total: float  # E_W
 
@@ -95,6 +105,30 @@ class Solved:
     @property
     def above(self) -> bool:
         return self.log_f > 0.0
+
+
+class Strengths(Protocol):
+    """Optima along a grid of strengths, as the search for the crossing asks for them."""
+
+    finest: int  # grid steps between the two sides of f = 1 that are near enough
+    largest: float  # strength, at which all weights are zero
+    stopped: bool  # by the caller
+
+    def at(self, k: int, start: Solved | None, *, loose: bool = False) -> Solved:
+        """Solve at position ``k``, going on from ``start``."""
+
+    def full(self, solved: Solved) -> bool:
+        """Whether the model is about as large as the rows allow."""
+
+
+def position(largest: float, k: int) -> float:
+    """Return the strength at position ``k`` of the grid below ``largest``."""
+    return largest * math.pow(_COARSE, k / _FINE)
+
+
+def bracket_tol(tol: float) -> float:
+    """Return the tolerance while only the side of 1 matters."""
+    return max(tol, _BRACKET_TOL)
 
 
 class Grid:
@@ -115,7 +149,7 @@ class Grid:
         finest: int = 1,
     ) -> None:
         assert isinstance(problem.prior, ElasticNet)
-        self.finest = finest  # grid steps between the two sides of f = 1 that are near enough
+        self.finest = finest
         self.problem, self.prior = problem, problem.prior
         self.tol, self.max_iter, self.canonical = tol, max_iter, canonical
         self.stopped = False
@@ -126,7 +160,7 @@ class Grid:
         self.stepper = make_stepper(problem)
 
     def alpha(self, k: int) -> float:
-        return self.largest * math.pow(_COARSE, k / _FINE)
+        return position(self.largest, k)
 
     def prior_at(self, alpha: float) -> ElasticNet:
         """Return the prior with the strength ``alpha``."""
@@ -148,7 +182,7 @@ class Grid:
             replace(point, penalty=problem.prior.penalty(point.w)),
             G,
             scale=self.scale,
-            tol=max(self.tol, _BRACKET_TOL) if loose else self.tol,
+            tol=bracket_tol(self.tol) if loose else self.tol,
             max_iter=self.max_iter,
             progress=None if self._progress is None else self._report,
         )
@@ -177,7 +211,7 @@ class Grid:
     def solution(self, solved: Solved, status: Status) -> Solution:
         """Return the solution in the search's words; a solve that did not converge keeps its own."""
         problem = self.problem.with_prior(self.prior_at(solved.alpha))
-        solution = solved.run.solution(problem, self.stepper.name, self.scale)
+        solution: Solution = solved.run.solution(problem, self.stepper.name, self.scale)
         if not self.canonical:
             solution = replace(solution, w=solved.run.point.w, b=solved.run.point.b)
         return replace(solution, status=status) if solution.status is Status.CONVERGED else solution
@@ -192,7 +226,7 @@ def _emptying(problem: Problem, others: Others) -> float:
 
 
 def count_weights(
-    problem: Problem, w: Array, b: Array, canonical: bool = True, inside: Array | None = None
+    problem: Problem | RowProblem, w: Array, b: Array, canonical: bool = True, inside: Array | None = None
 ) -> tuple[int, float]:
     """Return W and E_W of the weights, in canonical form if asked for; ``problem`` has unit strength.
 
@@ -228,13 +262,13 @@ def find_strength(
     grid = Grid(problem, tol, max_iter, progress, canonical, finest=finest)
     found, best = find_crossing(grid)
     if found is not None:
-        return _fit(grid, found, Status.STOPPED if grid.stopped else _status(found))
+        return _fit(grid, found, Status.STOPPED if grid.stopped else end_of(found))
     if best is None or fallback == "null":
         return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)
     return _fit(grid, grid.at(best.k, best), Status.NO_FIXED_POINT)
 
 
-def find_crossing(grid: Grid) -> tuple[Solved | None, Solved | None]:
+def find_crossing(grid: Strengths) -> tuple[Solved | None, Solved | None]:
     """Return where f falls through 1 (or a caller has stopped the search), and the optimum with the largest f."""
     best: Solved | None = None
     entry: Solved | None = None  # where f rose above 1
@@ -256,7 +290,8 @@ def meets(log_f: float) -> bool:
     return abs(math.expm1(log_f)) < _FLAT
 
 
-def _status(solved: Solved) -> Status:
+def end_of(solved: Solved) -> Status:
+    """Return what has been found where f falls through 1."""
     return Status.CONVERGED if meets(solved.log_f) else Status.KINK
 
 
@@ -267,7 +302,7 @@ def _fit(grid: Grid, solved: Solved, status: Status) -> EvidenceFit:
     return EvidenceFit(solution, solved.alpha, solved.n_active, evidence)
 
 
-def _brackets(grid: Grid) -> Iterator[tuple[Solved, Solved | None]]:
+def _brackets(grid: Strengths) -> Iterator[tuple[Solved, Solved | None]]:
     """Go down the path; yield every optimum, and the next one with it where f falls through 1 between them.
 
     Loose solves do: only the side of 1 matters here, and where that is in doubt the solve is made tight.
@@ -296,7 +331,7 @@ def _brackets(grid: Grid) -> Iterator[tuple[Solved, Solved | None]]:
         yield previous, None
 
 
-def _between(grid: Grid, above: Solved, below: Solved) -> tuple[Solved, Solved]:
+def _between(grid: Strengths, above: Solved, below: Solved) -> tuple[Solved, Solved]:
     """Narrow a bracket to neighbours of the grid, or as near as is asked for.
 
     Interpolation of log f against log alpha; after a step that did not halve the bracket, its middle.
@@ -328,20 +363,31 @@ def log_evidence(problem: Problem, w: Array, b: Array, blocks: Sequence[Array | 
     """
     w, b = problem.canonical(w, b)
     point = problem.at(w, b)
-    weights = to_host(w)
-    slope = np.broadcast_to(_slopes(problem, weights), weights.shape)
-    columns, outputs = np.nonzero((weights != 0) & (slope > 0))
+    at, unit = integrated(problem, problem.likelihood, to_host(w))
+    H = to_host(problem.design.gram(problem.curvature(point), at))
+    counted = [count_weights(problem, w, b, inside=block) for block in blocks]
+    return laplace(point.loss, H, unit, counted)
+
+
+def integrated(problem: Problem | RowProblem, likelihood: Likelihood, w: Array) -> tuple[Coordinates, Array]:
+    """Return the coordinates of the parameters that are integrated over, and their units."""
+    slope = np.broadcast_to(_slopes(problem, w), w.shape)
+    columns, outputs = np.nonzero((w != 0) & (slope > 0))
     free = problem.prior.free(problem.n_columns)
     if problem.fit_intercept:
         free = np.append(free, problem.n_columns)
-    determined = problem.likelihood.n_outputs - problem.likelihood.shift_invariant
+    determined = likelihood.n_outputs - likelihood.shift_invariant
     unit = np.append(slope[columns, outputs], np.ones(len(free) * determined))
     columns = np.append(columns, np.repeat(free, determined))
     outputs = np.append(outputs, np.tile(np.arange(determined), len(free)))
-    A = to_host(problem.design.gram(problem.curvature(point), (columns, outputs))) / np.outer(unit, unit)
-    counted = [count_weights(problem, w, b, inside=block) for block in blocks]
+    return (columns, outputs), unit
+
+
+def laplace(loss: float, H: Array, unit: Array, counted: Sequence[tuple[int, float]]) -> float:
+    """Return the formula of `log_evidence` from the Hessian and each block's W and E_W."""
+    A = H / np.outer(unit, unit)
     prior = sum(float(special.gammaln(W)) - W * math.log(2.0 * total) for W, total in counted if W)
-    return -point.loss + prior - 0.5 * _log_determinant(A) + 0.5 * len(A) * math.log(2.0 * math.pi)
+    return -loss + prior - 0.5 * _log_determinant(A) + 0.5 * len(A) * math.log(2.0 * math.pi)
 
 
 def _log_determinant(A: Array) -> float:
@@ -357,7 +403,7 @@ def _log_determinant(A: Array) -> float:
     return 2.0 * float(np.sum(np.log(pivots) + np.log(root))) if (pivots**2 > _SINGULAR).all() else math.nan
 
 
-def _slopes(problem: Problem, w: Array) -> Array:
+def _slopes(problem: Problem | RowProblem, w: Array) -> Array:
     """Return the penalty factors as a column (d, 1); the prior has unit strength."""
     assert isinstance(problem.prior, ElasticNet)
     return np.broadcast_to(np.asarray(to_host(problem.prior.slope)), (w.shape[0], 1))

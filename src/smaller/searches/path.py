@@ -22,7 +22,7 @@ from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, canonical_end, descend
 from smaller.solvers.small import Small
 
-__all__ = ["PathPoint", "alpha_grid", "trace_path"]
+__all__ = ["PathPoint", "alpha_grid", "outlook", "trace_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def trace_path(
     walk = _Walk(problem, stepper, null, scale)
     path: list[PathPoint] = []
     for alpha in map(float, alphas):
-        reach, ratio = _outlook([known.alpha for known in path[-2:]], alpha)
+        reach, ratio = outlook([known.alpha for known in path[-2:]], alpha)
         if small is not None:
             found = small.solve(alpha, reach, ratio, aim=tol * scale, max_iter=max_iter, progress=progress)
             if found is None:
@@ -98,7 +98,7 @@ def trace_path(
     return path
 
 
-def _outlook(before: list[float], alpha: float) -> tuple[float, float]:
+def outlook(before: list[float], alpha: float) -> tuple[float, float]:
     """Return how far gradients may move towards the slope, as a fraction of it, and how far to extrapolate.
 
     ``|G_j|`` changes by at most about the change of alpha: whatever may then reach the slope is let in. Solutions are
@@ -128,7 +128,7 @@ class _Walk:
     def solve(
         self, alpha: float, reach: float, ratio: float, *, tol: float, max_iter: int, progress: Progress | None
     ) -> PathPoint:
-        """Go on to the next strength; see `_outlook` for ``reach`` and ``ratio``."""
+        """Go on to the next strength; see `outlook` for ``reach`` and ``ratio``."""
         whole = part = self._problem.with_prior(self._prior.times(alpha))
         G = self._G
         if self._partial:

@@ -1,0 +1,111 @@
+"""How well the strengths of a path do on the rows that a fold holds out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+
+from smaller.arrays import Array, log_partition
+from smaller.designs import Design, blocks
+from smaller.estimators.assembly import Assembly
+from smaller.estimators.base import all_outputs, class_scores
+from smaller.estimators.folds import SMALLEST_PROBABILITY, part_of
+from smaller.estimators.smlr import SMLR
+from smaller.searches.path import PathPoint, trace_path
+from smaller.validation import TrainingData
+
+__all__ = ["score_fold"]
+
+
+def score_fold(
+    model: SMLR,
+    data: TrainingData,
+    scoring_weight: Array | None,
+    train: Array,
+    test: Array,
+    alphas: Array,
+    scoring: Any,
+    options: dict[str, Any],
+) -> Array:
+    """Return the held-out score of every strength; classes absent from the fold have probability zero.
+
+    A fold whose held-out rows have no weight has nothing to say: NaN.
+    """
+    test_weight = None if scoring_weight is None else scoring_weight[test]
+    if test_weight is not None and not test_weight.any():
+        return np.full(len(alphas), np.nan)
+    part, X_test, present = part_of(data, train, test, pairwise=model._precomputed)
+    basis, centers = model._basis(part)
+    assembly = model._assemble(part, basis, centers, 1.0)
+    points = trace_path(assembly.problem, alphas, **options)
+    held_out = basis.expand(X_test)
+    parts = blocks(len(points), 8 * points[0].n_columns * points[0].values.shape[1])
+    known = np.concatenate([_log_probabilities(assembly, held_out, points[part]) for part in parts], axis=1)
+    log_proba = np.full((*known.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
+    log_proba[:, :, present] = known
+    codes = data.codes[test]
+    if scoring == "neg_log_loss":
+        rows = np.maximum(log_proba[np.arange(len(test)), :, codes], np.log(SMALLEST_PROBABILITY))
+        return np.average(rows, axis=0, weights=test_weight)
+    scorer = get_scorer(scoring)
+    keywords = {} if test_weight is None else {"sample_weight": test_weight}
+    rows = np.arange(len(test))[:, None]
+    fixed = [_Fixed(log_proba[:, i], data.classes) for i in range(len(points))]
+    try:
+        return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
+    except ValueError as error:
+        absent = np.setdiff1d(np.arange(len(data.classes)), codes)
+        if not len(absent):
+            raise
+        raise ValueError(
+            f"scoring={scoring!r} cannot judge a fold that holds out no row of class "
+            f"{data.classes[absent[0]].item()!r}: use fewer folds (cv), or scoring='neg_log_loss'."
+        ) from error
+
+
+def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
+    """Return them for (rows, strengths, classes), by one product with the design."""
+    columns, rows = np.unique(np.concatenate([point.columns for point in points]), return_inverse=True)
+    w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
+    owner = np.repeat(np.arange(len(points)), [len(point.columns) for point in points])
+    w[rows, owner] = np.concatenate([point.values for point in points])
+    w = w.reshape(len(columns), len(points) * points[0].values.shape[1])
+    b = np.concatenate([point.b for point in points])
+    if assembly.plain:
+        held_out = held_out.take(columns)
+    else:
+        everywhere = np.zeros((points[0].n_columns, w.shape[1]))
+        everywhere[columns] = w
+        w, b = assembly.to_user(everywhere, b)
+    likelihood = assembly.problem.likelihood
+    eta = all_outputs((held_out.forward(w) + b).reshape(-1, likelihood.n_outputs), likelihood)
+    scores = class_scores(eta[:, 0] if eta.shape[1] == 1 else eta, likelihood)
+    log_proba = scores - log_partition(scores, pinned=False)[0][:, None]
+    return log_proba.reshape(held_out.shape[0], len(points), -1)
+
+
+class _Fixed(ClassifierMixin, BaseEstimator):
+    """A classifier whose answers are known already, so that any scikit-learn scorer can judge them.
+
+    Its "features" are the numbers of the rows.
+    """
+
+    def __init__(self, log_proba: Array, classes: Array) -> None:
+        self.log_proba = log_proba
+        self.classes_ = classes
+
+    def decision_function(self, X: Any) -> Array:
+        rows = self.predict_log_proba(X)
+        return rows[:, 1] - rows[:, 0] if rows.shape[1] == 2 else rows
+
+    def predict_log_proba(self, X: Any) -> Array:
+        return self.log_proba[X[:, 0]]
+
+    def predict_proba(self, X: Any) -> Array:
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> Array:
+        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]
