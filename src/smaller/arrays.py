@@ -51,8 +51,10 @@ def to_host(a: Array) -> np.ndarray[Any, Any]:
         return a
     if hasattr(a, "detach"):
         a = a.detach().cpu()
-    if hasattr(a, "get"):
+    elif hasattr(a, "get"):
         a = a.get()
+    elif hasattr(a, "to_device"):
+        a = a.to_device(array_namespace(a).__array_namespace_info__().default_device())
     return np.asarray(a)
 
 

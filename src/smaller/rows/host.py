@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,35 +14,13 @@ from smaller.bases import Basis
 from smaller.designs import Coordinates, Design, reciprocal
 from smaller.likelihoods import Curvature, Likelihood
 from smaller.likelihoods.protocol import by_column
+from smaller.rows.memo import Memo
 from smaller.rows.passes import fused, pass_over
 from smaller.rows.protocol import Fold, Local, Place, Reply, Totals, uniform
 from smaller.rows.registry import under
 from smaller.rows.scaled import Scaled
 
 __all__ = ["HostRows"]
-
-_KEPT = 2  # places whose eta is kept: the last point of a descent and its successor
-
-
-class _Memo:
-    """The eta of the last places, by the bytes of the question; one lock, so that threads may ask at once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Array] = {}
-        self._lock = threading.Lock()
-
-    def get(self, place: Place) -> Array | None:
-        with self._lock:
-            return self._known.get(place.key)
-
-    def keep(self, place: Place, eta: Array) -> None:
-        with self._lock:
-            self._known[place.key] = eta
-            while len(self._known) > _KEPT:
-                del self._known[next(iter(self._known))]
-
-    def __reduce__(self) -> tuple[type[_Memo], tuple[()]]:
-        return _Memo, ()  # what is kept can be computed again
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +40,7 @@ class HostRows:
     numbers: Array | None = None
     labels: Array | None = None
     features: Array | None = None
-    _memo: _Memo = field(default_factory=_Memo, init=False, repr=False)
+    _memo: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @classmethod
     def joined(cls, parts: Sequence[HostRows]) -> HostRows:
