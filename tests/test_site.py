@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 import smaller
+from smaller.estimators import documentation
 
 ROOT = Path(__file__).resolve().parents[1]
 if not (ROOT / "docs" / "site").is_dir():
@@ -16,6 +18,8 @@ if not (ROOT / "docs" / "site").is_dir():
 
 from docs.site import reference, sections  # noqa: E402
 
+NAMES = [(module, name) for module, names in reference.public_names().items() for name in names]
+ESTIMATORS = [name for name in smaller.__all__ if hasattr(getattr(smaller, name), "get_params")]
 PAGES = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
 
 
@@ -50,3 +54,31 @@ def test_writing_the_reference_again_touches_no_file(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     reference.write(tmp_path)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_every_public_name_has_an_example_and_neighbours(module: str, name: str) -> None:
+    text = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    assert ">>> " in text, f"{module}.{name} needs a section Examples"
+    assert "See Also\n--------\n" in text, f"{module}.{name} needs a section See Also"
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_neighbours_are_public_names(module: str, name: str) -> None:
+    text = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    section = text.split("See Also\n--------\n")[1].split("\n\n")[0]
+    known = {name for _, name in NAMES} | {f"{module}.{name}" for module, name in NAMES} | set(reference.MODULES)
+    for names in re.findall(r"^(\S.*?) : ", section, re.MULTILINE):
+        assert set(names.split(", ")) <= known
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_link_to_their_page_under_the_one_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cls = getattr(smaller, name)
+    model = cls(smaller.SMLR()) if "estimator" in inspect.signature(cls).parameters else cls()
+    assert documentation.SITE == ""
+    assert model._get_doc_link() == ""
+    assert "Documentation for" not in model._repr_html_()
+    monkeypatch.setattr(documentation, "SITE", "https://site.invalid/smaller")
+    assert model._get_doc_link() == f"https://site.invalid/smaller/api/generated/smaller.{name}.html"
+    assert f"Documentation for {name}" in model._repr_html_()

@@ -37,6 +37,10 @@ def make_mixture(
     y : array (n_samples,) of 0 and 1
     centers : array (2, 10, 2)
 
+    See Also
+    --------
+    make_rings : No line separates these either.
+
     Examples
     --------
     >>> X, y, centers = make_mixture(200, random_state=0)
@@ -59,6 +63,10 @@ def make_irrelevant(
     The means are :math:`\pm (1/\sqrt 2, 1/\sqrt 2, 0, \dots, 0)`, so the Bayes error is
     :math:`\Phi(-1) = 0.1587` for every p.
 
+    See Also
+    --------
+    make_xor : Features that matter in pairs only.
+
     Examples
     --------
     >>> X, y = make_irrelevant(100, n_features=50, random_state=0)
@@ -78,6 +86,10 @@ def make_sinc(
 ) -> tuple[FloatArray, FloatArray]:
     """Regression: y = sin(x)/x + noise * N(0, 1), x uniform on [-10, 10] (adaptive sparseness paper).
 
+    See Also
+    --------
+    smaller.SparseRegressor, smaller.RVR : Learn it.
+
     Examples
     --------
     >>> X, y = make_sinc(50, random_state=0)
@@ -95,6 +107,10 @@ def make_rings(
     """Two concentric rings of radius 1 and 2; features after the second are irrelevant N(0, 1).
 
     Radii are blurred by ``noise * N(0, 1)``. No linear function tells the classes apart.
+
+    See Also
+    --------
+    make_mixture : Classes that overlap.
 
     Examples
     --------
@@ -119,6 +135,10 @@ def make_xor(
 
     Features after the second are irrelevant. ``noise`` is the share of flipped labels (the Bayes error).
 
+    See Also
+    --------
+    make_irrelevant : Features that matter alone.
+
     Examples
     --------
     >>> X, y = make_xor(100, random_state=0)
@@ -138,6 +158,10 @@ def make_waveform(n_samples: int = 300, *, random_state: RandomState = None) -> 
     :math:`x_i = u\,h_a(i) + (1-u)\,h_b(i) + N(0, 1)`, u uniform on [0, 1], where the classes mix the
     pairs (1, 2), (1, 3), (2, 3) of the triangles :math:`h_1(i) = \max(6 - |i - 11|, 0)`,
     :math:`h_2(i) = h_1(i - 4)`, :math:`h_3(i) = h_1(i + 4)`.
+
+    See Also
+    --------
+    make_mixture : Two classes.
 
     Examples
     --------

@@ -32,7 +32,18 @@ _PRIOR_SUM_TOL = 1e-6
 
 
 class PriorEstimate(NamedTuple):
-    """Class priors found by `estimate_priors`, and how the search for them ended."""
+    """Class priors found by `estimate_priors`, and how the search for them ended.
+
+    See Also
+    --------
+    estimate_priors : Makes it.
+
+    Examples
+    --------
+    >>> from smaller.decisions import estimate_priors
+    >>> estimate_priors([[0.99, 0.01]] * 3 + [[0.01, 0.99]], [0.5, 0.5]).converged
+    True
+    """
 
     priors: FloatArray
     n_iter: int
@@ -40,7 +51,18 @@ class PriorEstimate(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """What `decide` chose for every row: the column, its expected loss, and whether the row is rejected."""
+    """What `decide` chose for every row: the column, its expected loss, and whether the row is rejected.
+
+    See Also
+    --------
+    decide : Makes them.
+
+    Examples
+    --------
+    >>> from smaller.decisions import decide
+    >>> decide([[0.9, 0.1], [0.45, 0.55]], threshold=0.2).rejected.tolist()
+    [False, True]
+    """
 
     decision: NDArray[np.intp]
     risk: FloatArray
@@ -48,7 +70,19 @@ class Decisions(NamedTuple):
 
 
 class ErrorRejectCurve(NamedTuple):
-    """Points of `error_reject_curve`, from "accept everything" to "accept only the surest rows"."""
+    """Points of `error_reject_curve`, from "accept everything" to "accept only the surest rows".
+
+    See Also
+    --------
+    error_reject_curve : Makes it.
+
+    Examples
+    --------
+    >>> from smaller.decisions import error_reject_curve
+    >>> curve = error_reject_curve([0.1, 0.4, 0.3], [False, True, False])
+    >>> curve.error.round(3).tolist()
+    [0.333, 0.0, 0.0]
+    """
 
     thresholds: FloatArray
     rejected: FloatArray
@@ -147,6 +181,11 @@ def estimate_priors(
     PriorEstimate
         Named tuple `(priors, n_iter, converged)`.
 
+    See Also
+    --------
+    adjust_priors : Probabilities under the priors found.
+    smaller.PriorShiftClassifier : The same around a classifier.
+
     Examples
     --------
     >>> from smaller.decisions import estimate_priors
@@ -196,6 +235,11 @@ def expected_loss(proba: ArrayLike, loss: ArrayLike | None = None) -> FloatArray
     ndarray of shape (n_samples, n_decisions)
         Expected losses.
 
+    See Also
+    --------
+    decide : The column with the smallest expected loss.
+    smaller.MinimumRiskClassifier : The same around a classifier.
+
     Examples
     --------
     >>> from smaller.decisions import expected_loss
@@ -229,6 +273,12 @@ def decide(proba: ArrayLike, loss: ArrayLike | None = None, threshold: float | N
     -------
     Decisions
         Named tuple `(decision, risk, rejected)`; `decision` holds column indices, for rejected rows too.
+
+    See Also
+    --------
+    expected_loss : What is minimised.
+    error_reject_curve : What rejecting would bring.
+    smaller.RejectOptionClassifier : The same around a classifier.
 
     Examples
     --------
@@ -268,6 +318,11 @@ def error_reject_curve(
     ErrorRejectCurve
         Named tuple `(thresholds, rejected, error)`: decreasing thresholds, the rejected fraction rising
         from 0, and the mean incurred loss among the accepted rows. Every point accepts at least one row.
+
+    See Also
+    --------
+    decide : Where the risks come from.
+    smaller.plotting.ErrorRejectDisplay : The curve drawn.
 
     Examples
     --------

@@ -18,6 +18,10 @@ __all__ = ["gibbs_predict", "nearest_posterior", "point_predict", "vote_predict"
 def nearest_posterior(model: Any, *, intercept_alpha: float | None = None) -> LaplacePosterior:
     """Laplace densities around the model's weights, nearest to the prior (24): the paper's choice.
 
+    See Also
+    --------
+    optimal_eta : Its rates.
+
     Examples
     --------
     >>> nearest_posterior(([1.0, 0.0], 2.0)).eta.round(3).tolist()
@@ -28,6 +32,11 @@ def nearest_posterior(model: Any, *, intercept_alpha: float | None = None) -> La
 
 def point_predict(model: Any, X: Any, *, intercept_alpha: float | None = None) -> NDArray[Any]:
     """Labels by the model's own weights: `classes[1]` where x'w > 0.
+
+    See Also
+    --------
+    vote_predict : Always agrees with it.
+    gibbs_predict : By weights drawn anew for every row.
 
     Examples
     --------
@@ -45,6 +54,10 @@ def vote_probabilities(
 ) -> Floats:
     """Share of the posterior that votes for `classes[1]`, P(x'w > 0), to 1e-5.
 
+    See Also
+    --------
+    vote_predict : The majority.
+
     Examples
     --------
     >>> vote_probabilities(([1.0], 2.0), [[3.0], [-3.0]]).round(4).tolist()
@@ -60,6 +73,11 @@ def vote_predict(
     model: Any, X: Any, *, posterior: LaplacePosterior | None = None, intercept_alpha: float | None = None
 ) -> NDArray[Any]:
     """Labels by majority of the posterior: the Bayes voting classifier (20).
+
+    See Also
+    --------
+    vote_probabilities : The shares of the vote.
+    point_predict : Always agrees with it.
 
     Examples
     --------
@@ -93,6 +111,12 @@ def gibbs_predict(
         Rate of the prior of an unpenalised intercept.
     random_state : int, Generator or None
         Source of the draws.
+
+    See Also
+    --------
+    vote_predict : The majority over all draws.
+    point_predict : The model's own weights.
+    pac_bayes_bound : Bounds its error.
 
     Examples
     --------

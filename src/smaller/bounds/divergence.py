@@ -33,6 +33,11 @@ def laplace_divergence(w: ArrayLike, lam: ArrayLike, eta: ArrayLike | None = Non
     float
         The divergence in nats, never negative.
 
+    See Also
+    --------
+    optimal_eta : The rates for which it is smallest.
+    divergence_ceiling : A bound that is worked out by hand.
+
     Examples
     --------
     >>> laplace_divergence([0.0, 0.0], 2.0)
@@ -65,6 +70,10 @@ def optimal_eta(w: ArrayLike, lam: ArrayLike) -> Floats:
     ndarray of shape (d,)
         The unique minimiser of (24); never above `lam`.
 
+    See Also
+    --------
+    laplace_divergence : What is minimised.
+
     Examples
     --------
     >>> optimal_eta([0.0, 1.0], 2.0).round(6).tolist()
@@ -93,6 +102,10 @@ def divergence_ceiling(w: ArrayLike, lam: ArrayLike) -> float:
 
     with equality only at `w = 0`.
 
+    See Also
+    --------
+    laplace_divergence : The divergence itself.
+
     Examples
     --------
     >>> divergence_ceiling([1.0, -0.5], 2.0)
@@ -107,6 +120,10 @@ def binary_kl(q: ArrayLike, p: ArrayLike) -> Floats:
     .. math:: \mathrm{kl}(q\|p) = q \ln\frac{q}{p} + (1-q) \ln\frac{1-q}{1-p}
 
     with :math:`0 \ln 0 = 0`; infinite where `p` excludes what `q` allows.
+
+    See Also
+    --------
+    binary_kl_inverse : The largest risk within a divergence.
 
     Examples
     --------
@@ -133,6 +150,11 @@ def binary_kl_inverse(q: ArrayLike, c: ArrayLike) -> Floats:
     -------
     ndarray
         The upper end of the last bracket of a bisection, so rounding never makes the answer too small.
+
+    See Also
+    --------
+    binary_kl : The divergence.
+    pac_bayes_bound : Uses it.
 
     Examples
     --------

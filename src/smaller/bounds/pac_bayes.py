@@ -56,6 +56,22 @@ class PacBayesBound:
         False if the risk was a Gaussian approximation, which may certify too little.
     assumptions : tuple of str
         Conditions the caller vouched for.
+
+    See Also
+    --------
+    pac_bayes_bound : Makes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from smaller import SMLR
+    >>> from smaller.bounds import pac_bayes_bound
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SMLR(alpha=2.0, penalize_intercept=True).fit(scale(X), y)
+    >>> bound = pac_bayes_bound(model, scale(X), y, assume=["fixed_alpha", "fixed_scaling"])
+    >>> bound.point_value == min(1.0, 2.0 * bound.gibbs_value)
+    True
     """
 
     value: float
@@ -163,6 +179,12 @@ def pac_bayes_bound(
     ValueError
         If a condition of the theorem is visibly violated; the message says what to do.
 
+    See Also
+    --------
+    pac_bayes_path : The bound along a path of strengths.
+    rademacher_bound : Another bound of the model's own predictions.
+    gibbs_predict : The predictions that it is about.
+
     Examples
     --------
     >>> import numpy as np
@@ -212,6 +234,11 @@ def pac_bayes_path(
 
     Every model gets `delta` divided by their number; `options` are those of `pac_bayes_bound`. The number and
     the strengths of the models must be fixed before seeing the data.
+
+    See Also
+    --------
+    pac_bayes_bound : One model.
+    smaller.smlr_path : Makes the path.
 
     Examples
     --------

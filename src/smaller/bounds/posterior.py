@@ -25,7 +25,21 @@ _SAMPLE_ELEMENTS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class LaplacePosterior:
-    """Independent Laplace densities around `center` with rates `eta`, and their divergence from the prior."""
+    """Independent Laplace densities around `center` with rates `eta`, and their divergence from the prior.
+
+    See Also
+    --------
+    nearest_posterior : The one with the smallest divergence.
+    gibbs_predict : Predictions by weights drawn from it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.bounds import nearest_posterior
+    >>> posterior = nearest_posterior(([1.0, 0.0], 2.0))
+    >>> posterior.draw(np.random.default_rng(0), size=3).shape
+    (3, 2)
+    """
 
     center: Floats
     eta: Floats

@@ -45,6 +45,22 @@ class RademacherBound:
         False if votes were counted under a Gaussian approximation.
     assumptions : tuple of str
         Conditions the caller vouched for.
+
+    See Also
+    --------
+    rademacher_bound : Makes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from smaller import SMLR
+    >>> from smaller.bounds import rademacher_bound
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SMLR(alpha=2.0, penalize_intercept=True).fit(scale(X), y)
+    >>> bound = rademacher_bound(model, scale(X), y, assume=["fixed_alpha", "fixed_scaling"])
+    >>> bound.value == min(1.0, bound.empirical_loss + bound.complexity + bound.deviation)
+    True
     """
 
     value: float
@@ -112,6 +128,10 @@ def rademacher_bound(
     -------
     RademacherBound
         With `value` and all its parts. `margin`, `g`, `r` must have been fixed before seeing the data.
+
+    See Also
+    --------
+    pac_bayes_bound : Usually the smaller one.
 
     Examples
     --------

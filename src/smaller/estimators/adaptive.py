@@ -140,6 +140,11 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
     n_iter_ : int
         Iterations.
 
+    See Also
+    --------
+    SparseProbit : The same prior for two classes.
+    RVR : A strength for every weight, by evidence.
+
     References
     ----------
     Figueiredo (2003). Adaptive sparseness for supervised learning. IEEE PAMI 25(9).
@@ -362,6 +367,11 @@ class SparseProbit(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
         Number of features or kernels that are used by any class.
     solution_ : Solution
         Its status is CONVERGED for the Laplace prior, STATIONARY for Jeffreys.
+
+    See Also
+    --------
+    SparseRegressor : The same prior for regression.
+    SBMLR : Several classes in one model, and a convex sum.
 
     References
     ----------

@@ -26,6 +26,7 @@ from smaller.bases import Basis, Linear
 from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.block_answers import where_rows_are
 from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress, with_callbacks
+from smaller.estimators.documentation import DocumentationLink
 from smaller.kernels import make_kernel
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.problem import Solution
@@ -100,7 +101,7 @@ def _first_of_equals(X: Any) -> Array:
     return np.fromiter(first.values(), dtype=np.int64)
 
 
-class KernelOrLinear(CallbackSupportMixin, BaseEstimator):
+class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
     """Interface of the models that work on features or on kernels centred on training rows."""
 
     kernel: Any

@@ -103,6 +103,13 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
     classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
         As in :class:`SMLR`, at the chosen strength.
 
+    See Also
+    --------
+    SMLR : A strength that you know.
+    SBMLR : Several times faster, and no folds: the strength integrated out.
+    StabilitySelection : Which of the chosen features other rows would choose as well.
+    smaller.plotting.CVDisplay : The held-out score along the strengths.
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine

@@ -90,6 +90,12 @@ class IVM(KernelLogistic):
     classes_, intercept_, solution_, n_iter_, n_features_in_, feature_names_in_
         As in :class:`KLR`.
 
+    See Also
+    --------
+    KLR : Every row a centre: the optimum that is approached.
+    RVC : Fewer centres still, and no strength to choose.
+    smaller.plotting.ImportPathDisplay : The objective along the additions.
+
     References
     ----------
     Zhu, Hastie (2005). Kernel logistic regression and the import vector machine. JCGS 14(1).

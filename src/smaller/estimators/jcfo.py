@@ -123,6 +123,12 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    See Also
+    --------
+    JCFOCV : Both strengths by cross-validation.
+    IVM : Few centres, all features.
+    smaller.plotting.ScalesDisplay : The features' scales as bars.
+
     Notes
     -----
     :class:`JCFOCV` chooses the strengths by held-out log-likelihood; errors are too coarse a measure.

@@ -66,6 +66,10 @@ class JCFOCV(JCFO):
     classes_, scales_, active_features_, support_, support_vectors_, dual_coef_, intercept_, preselected_, solution_
         As in :class:`JCFO`, at the chosen strengths.
 
+    See Also
+    --------
+    JCFO : Strengths that you know.
+
     Examples
     --------
     >>> from smaller.datasets import make_rings

@@ -97,6 +97,11 @@ class KLR(KernelLogistic):
     solution_ : Solution
         The certificate, on the whitened basis.
 
+    See Also
+    --------
+    IVM : Nearly the same probabilities from few rows.
+    SMLR : With ``kernel=``: few centres, by a penalty on their weights.
+
     References
     ----------
     Zhu, Hastie (2005). Kernel logistic regression and the import vector machine. JCGS 14(1).

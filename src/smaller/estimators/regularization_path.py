@@ -208,6 +208,12 @@ def smlr_path(
     RegularizationPath
         With ``alphas, coefs, intercepts, n_active, gaps`` and more.
 
+    See Also
+    --------
+    SMLRCV : Chooses a point of the path by cross-validation.
+    alpha_max : Where the path begins.
+    smaller.plotting.PathDisplay : A picture of the path.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -249,6 +255,10 @@ def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, **settings: A
         Observation weights.
     **settings
         Other parameters of :class:`SMLR`.
+
+    See Also
+    --------
+    smlr_path : All strengths below this one.
 
     Examples
     --------

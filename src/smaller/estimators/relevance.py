@@ -103,6 +103,11 @@ class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
     n_iter_, n_features_in_, feature_names_in_
         Rounds; as in scikit-learn.
 
+    See Also
+    --------
+    RVC : Classification.
+    SparseRegressor : No evidence and no strengths: Jeffreys' prior.
+
     References
     ----------
     Tipping (2001). Sparse Bayesian learning and the relevance vector machine. JMLR 1.
@@ -287,6 +292,12 @@ class RVC(ChosenWidth, KernelOrLinearClassifier):
         Number of columns in use.
     solution_ : Solution
         Status STATIONARY; ``objective`` is minus the log evidence, ``violation`` what one more change would gain.
+
+    See Also
+    --------
+    RVR : Regression.
+    SBMLR : One strength for all weights.
+    IVM : Centres chosen by the likelihood.
 
     References
     ----------

@@ -119,6 +119,12 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     classes_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, n_iter_
         As in :class:`SMLR`.
 
+    See Also
+    --------
+    SMLRCV : The strength by the log-loss of rows left out.
+    select_by_evidence : Kernels and sets of features compared by their evidence.
+    RVC : A strength for every weight.
+
     References
     ----------
     Cawley, Talbot, Girolami (2006). Sparse multinomial logistic regression via Bayesian L1 regularisation. NIPS 19.
@@ -301,6 +307,10 @@ def select_by_evidence(estimators: Iterable[Any], X: Any, y: Any, **fit_params: 
     -------
     estimator
         The fitted candidate with the largest ``log_evidence_``; of equal ones the first.
+
+    See Also
+    --------
+    SBMLR : What is compared.
 
     Examples
     --------

@@ -297,6 +297,13 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
     feature_names_in_ : ndarray
         Their names, where X had any.
 
+    See Also
+    --------
+    SMLRCV : The strength chosen by cross-validation.
+    SBMLR : Nothing to tune: the strength integrated out.
+    RMLR : The same model with squares for a penalty: every feature stays.
+    smlr_path : All strengths at once.
+
     References
     ----------
     Krishnapuram, Carin, Figueiredo, Hartemink (2005). Sparse multinomial logistic regression: fast algorithms and
@@ -424,6 +431,11 @@ class RMLR(_MultinomialClassifier):
     ----------
     classes_, alpha_, coef_, intercept_, active_features_, support_, support_vectors_, dual_coef_, solution_, n_iter_
         As in :class:`SMLR`.
+
+    See Also
+    --------
+    SMLR : The same model with few features.
+    KLR : A kernel with the norm of its functions for a penalty.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
+from smaller.estimators.documentation import DocumentationLink
 from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.threads import carried
 from smaller.validation import (
@@ -82,7 +83,7 @@ def expected_false_selections(
     return factor * theta * n_chosen
 
 
-class StabilitySelection(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
+class StabilitySelection(DocumentationLink, SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Keep the features that are chosen on most halves of the rows, with a bound on false ones.
 
     .. math:: \hat\Pi_j = \frac{1}{2B} \sum_{b=1}^{B} \bigl(1[j \in S(A_b)] + 1[j \in S(\bar A_b)]\bigr)
@@ -127,6 +128,11 @@ class StabilitySelection(SelectorMixin, MetaEstimatorMixin, BaseEstimator):
         The bound at ``threshold_``.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+
+    See Also
+    --------
+    coef_interval : Ranges and p-values of the weights.
+    smaller.plotting.StabilityDisplay : The frequencies as bars.
 
     References
     ----------

@@ -72,6 +72,21 @@ class Card:
         That of the best plain rounding, before the search.
     rows : int
         How many rows these are.
+
+    See Also
+    --------
+    to_card : Makes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from smaller import SMLR
+    >>> from smaller.export import to_card
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X[["worst radius", "worst texture"]]
+    >>> card = to_card(SMLR().fit(X, y), X, y)
+    >>> card.predict_proba(X).shape
+    (569, 2)
     """
 
     entries: tuple[Entry, ...]
@@ -151,6 +166,10 @@ def to_card(model: Any, X: Any, y: Any, *, sample_weight: Any = None, largest: i
     -------
     Card
         ``print(card)`` shows it; ``card.predict_proba`` judges it on other rows.
+
+    See Also
+    --------
+    to_sql, to_json : Without rounding.
 
     Examples
     --------

@@ -20,7 +20,25 @@ Step = tuple[str, Any]
 
 
 class ExportError(ValueError):
-    """A model cannot be written in a format; the message says why and what to do."""
+    """A model cannot be written in a format; the message says why and what to do.
+
+    See Also
+    --------
+    formula_of : Raises it.
+    to_json, to_sql, to_onnx, to_card : Raise it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from smaller.export import ExportError, formula_of
+    >>> model = LogisticRegression(max_iter=1000).fit(*load_iris(return_X_y=True))
+    >>> try:
+    ...     formula_of(model)
+    ... except ExportError:
+    ...     print("not a model of this package")
+    not a model of this package
+    """
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,18 @@ class Formula:
 
     ``weights`` is (d, q), or (m, q) for a kernel with m centres. One output is the score of the second of two classes.
     ``link``: "logistic", "softmax", "probit" (one output: Phi; more: Phi of each, divided by their sum).
+
+    See Also
+    --------
+    formula_of : Makes it of a fitted model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import SMLR
+    >>> from smaller.export import formula_of
+    >>> formula_of(SMLR(alpha=20).fit(*load_iris(return_X_y=True))).link
+    'softmax'
     """
 
     made_of: str

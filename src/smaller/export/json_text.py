@@ -36,6 +36,12 @@ def to_json(model: Any) -> str:
     str
         JSON. ``words`` explains the other fields; docs/export.md has an evaluator.
 
+    See Also
+    --------
+    to_sql : For databases.
+    to_onnx : For runtimes.
+    smaller.save : For Python.
+
     Examples
     --------
     >>> import json

@@ -35,6 +35,11 @@ def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
         With the input ``X`` (rows, columns), all columns of training in their order; or, if a column holds text, an
         input (rows, 1) for every column in use, under its name. Missing values are NaN, in text the empty string.
 
+    See Also
+    --------
+    to_json : Numbers that any language can evaluate.
+    to_sql : For databases.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -55,6 +55,10 @@ def formula_of(model: Any) -> Formula:
     ExportError
         If a part of the model has no formula here; the message names it.
 
+    See Also
+    --------
+    to_json, to_sql, to_onnx, to_card : Write it down.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

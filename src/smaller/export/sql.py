@@ -44,6 +44,11 @@ def to_sql(model: Any, *, table: str = "data", keep: Sequence[str] = (), dialect
     str
         The query. A row in which a value is missing that the model does not fill has NULL for probabilities.
 
+    See Also
+    --------
+    to_json : Numbers that any language can evaluate.
+    to_onnx : For runtimes.
+
     Examples
     --------
     >>> import sqlite3

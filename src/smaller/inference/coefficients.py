@@ -94,6 +94,11 @@ def coef_interval(
         ``column, estimate, low, high, p_value, p_corrected``, ``odds_ratio`` and ``to_frame()``. Not a number where a
         column is constant or a combination of others.
 
+    See Also
+    --------
+    SMLR : With ``posterior=True``: ranges of probabilities.
+    StabilitySelection : How often other rows choose the same features.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

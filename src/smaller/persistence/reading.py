@@ -66,6 +66,23 @@ def load(path: str | os.PathLike[str] | BinaryIO, *, max_bytes: int = MAX_BYTES)
     ------
     ModelFileError
         If the file is damaged, too large, made by a newer version, or not a model file; the message says which.
+
+    See Also
+    --------
+    save : Writes the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from smaller import SMLR, load, save
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(SMLR(alpha=20.0).fit(X, y), Path(folder) / "iris.smaller")
+    ...     model = load(Path(folder) / "iris.smaller")
+    >>> model.alpha
+    20.0
     """
     if isinstance(path, str | os.PathLike):
         with open(path, "rb") as file:

@@ -52,6 +52,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path : str or path
         Where to write; the usual ending is ``.smaller``.
 
+    See Also
+    --------
+    load : Reads the file.
+    smaller.export : Models without Python: JSON, SQL, ONNX, a card of points.
+
     Examples
     --------
     >>> import tempfile

@@ -23,6 +23,20 @@ class ErrorRejectDisplay(Display):
     ----------
     rejected, error, thresholds : ndarray
         Points of the curve, as in :func:`smaller.decisions.error_reject_curve`.
+
+    See Also
+    --------
+    smaller.decisions.error_reject_curve : Its numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> from smaller import SMLR
+    >>> from smaller.plotting import ErrorRejectDisplay
+    >>> display = ErrorRejectDisplay.from_estimator(SMLR().fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> float(display.rejected[0])
+    0.0
     """
 
     rejected: Array

@@ -36,6 +36,19 @@ class FeatureWeightsDisplay(Display):
         Names.
     classes : ndarray
         Labels.
+
+    See Also
+    --------
+    StabilityDisplay : Would other rows have given the same features?
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> from smaller import SMLR
+    >>> from smaller.plotting import FeatureWeightsDisplay
+    >>> FeatureWeightsDisplay.from_estimator(SMLR().fit(X, y)).weights.shape
+    (3, 4)
     """
 
     weights: Array
@@ -79,6 +92,19 @@ class ScalesDisplay(Display):
         Scales, >= 0.
     feature_names : ndarray of shape (d,)
         Names.
+
+    See Also
+    --------
+    FeatureWeightsDisplay : Weights of linear models.
+
+    Examples
+    --------
+    >>> from smaller import JCFO
+    >>> from smaller.datasets import make_irrelevant
+    >>> from smaller.plotting import ScalesDisplay
+    >>> model = JCFO(kernel="linear", max_iter=20).fit(*make_irrelevant(60, n_features=4, random_state=0))
+    >>> ScalesDisplay.from_estimator(model).scales.shape
+    (4,)
     """
 
     scales: Array
@@ -111,6 +137,20 @@ class StabilityDisplay(Display):
         Frequency from which a feature counts as stable.
     feature_names : ndarray of shape (d,)
         Names.
+
+    See Also
+    --------
+    FeatureWeightsDisplay : The weights of one fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> from smaller import StabilitySelection
+    >>> from smaller.plotting import StabilityDisplay
+    >>> display = StabilityDisplay.from_estimator(StabilitySelection(n_pairs=5, random_state=0).fit(X, y))
+    >>> display.frequencies.shape
+    (4,)
     """
 
     frequencies: Array

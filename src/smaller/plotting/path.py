@@ -34,6 +34,20 @@ class CVDisplay(Display):
         Held-out scores; larger is better.
     alpha : float
         The chosen strength.
+
+    See Also
+    --------
+    PathDisplay : The weights along the same strengths.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> from smaller import SMLRCV
+    >>> from smaller.plotting import CVDisplay
+    >>> display = CVDisplay.from_estimator(SMLRCV(alphas=10, eps=1e-5).fit(X, y))
+    >>> display.alpha_min <= display.alpha_1se
+    True
     """
 
     alphas: Array
@@ -91,6 +105,20 @@ class ImportPathDisplay(Display):
         Objective after each addition.
     validation_error : ndarray of shape (m,)
         Error on rows held back; NaN without any.
+
+    See Also
+    --------
+    smaller.IVM : What it shows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> from smaller import IVM
+    >>> from smaller.plotting import ImportPathDisplay
+    >>> display = ImportPathDisplay.from_estimator(IVM(max_points=5).fit(X, y))
+    >>> len(display.objective) <= 5
+    True
     """
 
     objective: Array
@@ -130,6 +158,10 @@ class PathDisplay(Display):
         Names.
     alpha : float, default=None
         Chosen strength, marked by a line.
+
+    See Also
+    --------
+    CVDisplay : The held-out score along the same strengths.
 
     Examples
     --------

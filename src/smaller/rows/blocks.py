@@ -60,7 +60,25 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks of rows under one likelihood and with the same columns, at least one, in the order of their rows."""
+    """Blocks of rows under one likelihood and with the same columns, at least one, in the order of their rows.
+
+    See Also
+    --------
+    HostRows : One block in memory.
+    from_files : Blocks in files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.designs import as_design
+    >>> from smaller.likelihoods import Multinomial
+    >>> from smaller.rows import Blocks, HostRows
+    >>> likelihood = Multinomial(2)
+    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
+    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> Blocks.cut(rows, 2).n_rows
+    4
+    """
 
     holders: tuple[Rows, ...]
 

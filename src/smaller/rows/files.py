@@ -43,6 +43,22 @@ class Files:
     """Files that can become rows: pass it to ``fit`` as X, without y; predictions come block by block.
 
     Made by :func:`from_files`.
+
+    See Also
+    --------
+    from_files : Makes it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from smaller.rows import from_files
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(Path(folder.name) / "rows.npy", np.eye(4))
+    >>> from_files(f"{folder.name}/*.npy", target=["no", "yes", "no", "yes"]).counts
+    (4,)
+    >>> folder.cleanup()
     """
 
     reader: Reader
@@ -152,6 +168,11 @@ def from_files(
     Files
         To be passed to ``fit`` as X (without y), to ``predict_proba`` and its like, which then yield an array for
         every block, or to `smaller.distributed.spread`.
+
+    See Also
+    --------
+    Files : What it makes.
+    HostRows : Rows in memory.
 
     Examples
     --------

@@ -29,6 +29,24 @@ class HostRows:
 
     ``first`` is the number of the first row among all rows of a larger whole, ``numbers`` (n,) the numbers of all rows
     where they do not follow each other: samples and folds are drawn by number.
+
+    See Also
+    --------
+    Blocks : Several holders as one.
+    Rows : What a holder answers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.designs import as_design
+    >>> from smaller.likelihoods import Multinomial
+    >>> from smaller.rows import HostRows, Place
+    >>> likelihood = Multinomial(2)
+    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
+    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> [reply] = rows.at([Place.of(np.zeros((4, 1)), np.zeros(1))])
+    >>> bool(np.isclose(reply.loss, 4 * np.log(2)))
+    True
     """
 
     design: Design

@@ -49,7 +49,21 @@ def uniform(numbers: Array, seed: int) -> Array:
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows whose fold ``hash64(number, seed) mod count`` is ``index``; or with ``outside`` all others."""
+    """The rows whose fold ``hash64(number, seed) mod count`` is ``index``; or with ``outside`` all others.
+
+    See Also
+    --------
+    Place : May name a fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.rows import Fold
+    >>> numbers = np.arange(100)
+    >>> inside, outside = Fold(0, 5, outside=False), Fold(0, 5)
+    >>> bool((inside.member(numbers) ^ outside.member(numbers)).all())
+    True
+    """
 
     index: int
     count: int
@@ -65,7 +79,19 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a question is asked: weights by the columns that have any, free numbers, and the rows that count."""
+    """Where a question is asked: weights by the columns that have any, free numbers, and the rows that count.
+
+    See Also
+    --------
+    Reply : What is answered there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.rows import Place
+    >>> Place.of(np.array([[0.0], [2.0]]), np.zeros(1)).columns.tolist()
+    [1]
+    """
 
     columns: Array  # (c,) int64, increasing
     values: Array  # (c, q)
@@ -91,7 +117,25 @@ class Place:
 
 
 class Reply(NamedTuple):
-    """The answer of `Rows.at`, which adds entry by entry."""
+    """The answer of `Rows.at`, which adds entry by entry.
+
+    See Also
+    --------
+    Place : Where it was asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.designs import as_design
+    >>> from smaller.likelihoods import Multinomial
+    >>> from smaller.rows import HostRows, Place
+    >>> likelihood = Multinomial(2)
+    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
+    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> [reply] = rows.at([Place.of(np.zeros((4, 1)), np.zeros(1))])
+    >>> reply.G[:, 0].tolist()
+    [0.5, -0.5, 0.5, -0.5]
+    """
 
     loss: Any  # the sum of losses
     entropy: Any  # minus the sum of conjugates at the residual: the dual value at scale 1; nan without a dual
@@ -105,6 +149,22 @@ class Totals:
     """What one look at all rows tells; two merge into one (`merged`).
 
     ``mean`` and ``M2`` (the sum of squared deviations) are weighted; ranges leave out rows without weight.
+
+    See Also
+    --------
+    HostRows : Tells them by ``totals``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.designs import as_design
+    >>> from smaller.likelihoods import Multinomial
+    >>> from smaller.rows import HostRows
+    >>> likelihood = Multinomial(2)
+    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
+    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows.totals().mean.tolist()
+    [0.25, 0.25, 0.25, 0.25]
     """
 
     n: int
@@ -155,7 +215,24 @@ class Totals:
 
 @dataclass(frozen=True)
 class Local:
-    """The data themselves, for methods that need the matrix: on the host, or on one device."""
+    """The data themselves, for methods that need the matrix: on the host, or on one device.
+
+    See Also
+    --------
+    Rows : Offers it by the name "local".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.designs import as_design
+    >>> from smaller.likelihoods import Multinomial
+    >>> from smaller.rows import HostRows
+    >>> likelihood = Multinomial(2)
+    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
+    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows.local.design.shape
+    (4, 4)
+    """
 
     design: Design
     y: Array  # (n, t) targets
@@ -164,7 +241,27 @@ class Local:
 
 
 class Rows(Protocol):
-    """Contract of a row holder. ``offers`` names the optional questions it answers; a fit succeeds without any."""
+    """Contract of a row holder. ``offers`` names the optional questions it answers; a fit succeeds without any.
+
+    See Also
+    --------
+    HostRows : Rows in memory.
+    Blocks : Several holders as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from smaller.designs import as_design
+    >>> from smaller.likelihoods import Multinomial
+    >>> from smaller.rows import HostRows, Place
+    >>> likelihood = Multinomial(2)
+    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
+    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows.n_rows, rows.n_columns
+    (4, 4)
+    >>> rows.outputs(Place.of(np.ones((4, 1)), np.zeros(1)))[:, 0].tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
 
     @property
     def likelihood(self) -> Likelihood:

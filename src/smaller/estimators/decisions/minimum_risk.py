@@ -35,6 +35,12 @@ class MinimumRiskClassifier(DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels.
 
+    See Also
+    --------
+    RejectOptionClassifier : Leaves doubtful rows open.
+    PriorShiftClassifier : Other class frequencies than in training.
+    smaller.decisions.expected_loss : The losses themselves.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

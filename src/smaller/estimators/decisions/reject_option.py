@@ -41,6 +41,11 @@ class RejectOptionClassifier(DecisionClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels; the reject label is not one of them.
 
+    See Also
+    --------
+    MinimumRiskClassifier : Unequal losses, no row left open.
+    smaller.plotting.ErrorRejectDisplay : The error of the rows that are answered.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from smaller.decisions import Decisions, FloatArray, decide, expected_loss
+from smaller.estimators.documentation import DocumentationLink
 
 __all__ = ["DecisionClassifier", "codes_of", "last_part"]
 
@@ -25,7 +26,7 @@ def _wraps_adaptable(self: DecisionClassifier) -> bool:
     return hasattr(inner, "adapt") and not isinstance(inner, FrozenEstimator)
 
 
-class DecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class DecisionClassifier(DocumentationLink, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A wrapped classifier whose posteriors, loss and decisions pass through until a subclass changes one."""
 
     estimator: Any
