@@ -20,7 +20,7 @@ LAYERS = [
     ["problem", "row_problem"],
     ["solvers"],
     ["searches"],
-    ["validation", "papers", "inference", "estimators"],
+    ["validation", "soft_labels", "papers", "inference", "estimators"],
     ["datasets", "persistence", "export", "plotting", "distributed", "app"],
 ]
 BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another

@@ -1,6 +1,6 @@
 """The sum to be minimised, a point in it, and the proof that a point is good enough.
 
-    F(w, b) = sum_i c_i loss(y_i, eta_i) + penalty(w),      eta = X w + 1 b'
+    F(w, b) = sum_i c_i loss(y_i, eta_i) + penalty(w),      eta = offset + X w + 1 b'
 
 A :class:`Problem` is frozen. Solvers move from :class:`Point` to :class:`Point`; a :class:`Certificate` bounds how
 far a point is from the optimum; a :class:`Solution` is what a user keeps.
@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 _LARGEST_FREE_BLOCK = 2000  # coordinates that one exact Newton solve takes on
+_EXACT = 1e-12  # of the loss: as well as intercepts alone can be found
+_LEAST_SCALE = 1e-8  # of the null loss
 
 
 class Status(enum.Enum):
@@ -118,7 +120,7 @@ class Solution:
     n_iter: int
     status: Status
     solver: str
-    scale: float = 1.0  # negative log-likelihood of the null model: what ``tol`` is relative to
+    scale: float = 1.0  # negative log-likelihood of the null model, less soft labels' entropy: `tol` is relative to it
     history: tuple[float, ...] = field(default=(), repr=False)  # objective after every iteration
 
     @property
@@ -142,6 +144,8 @@ class Problem:
     likelihood: Likelihood
     prior: Prior
     fit_intercept: bool = True
+    offset: Array | None = None  # (n, q), or None for zeros
+    soft: bool = False  # whether targets are shares of several classes, so that no model has a loss of zero
 
     @property
     def n_columns(self) -> int:
@@ -163,11 +167,15 @@ class Problem:
         chance = np.minimum(count / chance.sum() * chance, 1.0)
         rows = np.flatnonzero(np.random.default_rng(0).random(n) < chance)
         weight = 1.0 / chance[rows] if self.weight is None else self.weight[rows] / chance[rows]
-        return rows, replace(self, design=self.design.rows(rows), y=np.asfortranarray(self.y[rows]), weight=weight)
+        offset = None if self.offset is None else np.asfortranarray(self.offset[rows])
+        y = np.asfortranarray(self.y[rows])
+        return rows, replace(self, design=self.design.rows(rows), y=y, weight=weight, offset=offset)
 
     def forward(self, w: Array, b: Array) -> Array:
         eta = self.design.forward(w)
         eta += b
+        if self.offset is not None:
+            eta += self.offset
         return eta
 
     def at(self, w: Array, b: Array, eta: Array | None = None, drift: float = math.inf) -> Point:
@@ -182,14 +190,25 @@ class Problem:
         return self.likelihood.evaluate(eta, self.y, self.weight)
 
     def null(self) -> Point:
-        """Return the model without weights: its loss is the scale of all tolerances."""
+        """Return the model without weights."""
         xp = array_namespace(self.y)
         q = self.likelihood.n_outputs
         w = xp.zeros((self.n_columns, q), dtype=xp.float64, device=self.y.device)
         b = self.likelihood.null(self.y, self.weight)
         if not self.fit_intercept:
             b = xp.zeros_like(b)
-        return self.at(w, b, xp.zeros_like(self.y) + b, drift=0.0)
+        if self.offset is None:
+            return self.at(w, b, xp.zeros_like(self.y) + b, drift=0.0)
+        point = self.at(w, b, self.offset + b, drift=0.0)  # beside an offset the best intercepts have no closed form
+        return self.settle(point, tol=_EXACT * max(point.loss, 1e-300), columns=False)
+
+    def scale(self, null: Point) -> float:
+        """Return what tolerances are relative to: the loss without weights, less the entropy of soft labels."""
+        if not self.soft:
+            return max(null.loss, 1e-300)
+        entropy = self.likelihood.dual(0.0 * null.residual, self.y, self.weight) or 0.0
+        # Equal shares in all rows leave nothing to explain, and rounding decides what the difference is.
+        return max(null.loss - entropy, _LEAST_SCALE * null.loss, 1e-300)
 
     def gradient(self, point: Point) -> Array:
         """Return the gradient of the loss in w (d, q)."""
@@ -213,6 +232,8 @@ class Problem:
         dual = self.likelihood.dual(scale * point.residual, self.y, self.weight)
         if dual is None or scale == 0.0:
             return Certificate(point.objective, violation, None)
+        if self.offset is not None:
+            dual += scale * float(xp.sum(point.residual * self.offset))
         slack = float(xp.sum(imbalance * xp.abs(point.b)))
         if len(self._free):
             slack += float(xp.sum(xp.abs(G[self._free]) * self._reach(point)))
@@ -240,20 +261,20 @@ class Problem:
         """
         return array_namespace(point.w).abs(point.w[self._free]) + self._free_units
 
-    def settle(self, point: Point, *, tol: float, max_iter: int = 50) -> Point:
-        """Minimise exactly over the free block: intercepts and columns without a penalty.
+    def settle(self, point: Point, *, tol: float, max_iter: int = 50, columns: bool = True) -> Point:
+        """Minimise exactly over the free block: intercepts and (if asked for) columns without a penalty.
 
         Newton with step halving; without this the dual point is infeasible and the gap cannot close.
         """
         q = self.likelihood.n_outputs
         free = self._free
-        if len(free) * q > _LARGEST_FREE_BLOCK:  # left to the solver's own steps, and to the gap
+        if not columns or len(free) * q > _LARGEST_FREE_BLOCK:  # left to the solver's own steps, and to the gap
             free = free[:0]
         if not self.fit_intercept and len(free) == 0:
             return point
         block = self.design.take(free) if len(free) else None
         members = np.append(free, self.n_columns) if self.fit_intercept else free
-        columns, outputs = np.repeat(members, q), np.tile(np.arange(q), len(members))
+        at = np.repeat(members, q), np.tile(np.arange(q), len(members))
         xp = array_namespace(point.w)
         for _ in range(max_iter):
             parts, left = [], 0.0
@@ -269,7 +290,7 @@ class Problem:
             if block is None:
                 H = self._intercept_hessian(point)
             else:
-                H = from_host(self.design.gram(self.curvature(point), (columns, outputs)), point.w)
+                H = from_host(self.design.gram(self.curvature(point), at), point.w)
             step = solve_symmetric(H, -g)
             moved = self._free_step(point, block, free, step, float(xp.sum(step * g)))
             if moved is None:
@@ -315,7 +336,7 @@ class Problem:
         The null model here is the optimum of the free block. Infinite when a penalised column has no slope.
         """
         null = self.null()
-        point = self.settle(null, tol=1e-12 * max(null.loss, 1e-300))
+        point = self.settle(null, tol=_EXACT * max(null.loss, 1e-300))
         return self.prior.critical(self.gradient(point))
 
 

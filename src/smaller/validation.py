@@ -30,12 +30,16 @@ __all__ = [
     "check_factors",
     "check_flag",
     "check_integer",
+    "check_magnitudes",
     "check_number",
     "check_regression_data",
     "check_rows",
     "check_weight",
     "column_ranges",
+    "finite_numbers",
     "powers_of_two",
+    "refuse_rows",
+    "sparse_formats",
     "unchanged_on_failure",
 ]
 
@@ -55,6 +59,13 @@ class TrainingData:
     codes: Array  # (n,) int64, index into classes
     weight: Array | None  # (n,) or None for ones
     classes: Array  # (K,) labels
+    shares: Array | None = None  # (n, K) of soft labels, of which `codes` then are the largest
+    offset: Array | None = None  # (n, K), added to the scores of the classes
+
+    @property
+    def labels(self) -> Array:
+        """What a likelihood encodes: the shares of the classes, or the codes."""
+        return self.codes if self.shares is None else self.shares
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,7 @@ def check_weight(weight: Any, n: int) -> Array | None:
         return None
     if isinstance(weight, Real):
         weight = np.full(n, float(weight))
-    weight = _numbers("sample_weight", weight)
+    weight = finite_numbers("sample_weight", weight)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n,)}!")
     if (weight < 0).any():
@@ -142,7 +153,7 @@ def check_weight(weight: Any, n: int) -> Array | None:
     return None if (weight == 1.0).all() else weight
 
 
-def _numbers(name: str, values: Any) -> Array:
+def finite_numbers(name: str, values: Any) -> Array:
     """Return ``values`` as a finite float64 array; texts name the argument."""
     try:
         return check_array(values, ensure_2d=False, dtype=np.float64, input_name=name, ensure_min_samples=0)
@@ -160,12 +171,12 @@ def check_classification_data(
     class_weight: Any = None,
 ) -> TrainingData:
     """Check training data of a classifier; classes without any weight are as if absent."""
-    _refuse_rows(estimator, X, y, sample_weight)
+    refuse_rows(estimator, X, y, sample_weight)
     X, y = validate_data(
         estimator,
         X,
         y,
-        accept_sparse=_sparse_formats(estimator),
+        accept_sparse=sparse_formats(estimator),
         dtype=[np.float64, np.float32],
         multi_output=False,
         accept_large_sparse=True,
@@ -184,18 +195,18 @@ def check_classification_data(
     if class_weight is not None:
         weight = _with_class_weight(class_weight, classes, y, codes, weight)
     if weight is not None:
-        _check_magnitudes(weight)
+        check_magnitudes(weight)
     return TrainingData(X, codes, weight, classes)
 
 
 def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Responses:
     """Check training data of a regressor."""
-    _refuse_rows(estimator, X, y, sample_weight)
+    refuse_rows(estimator, X, y, sample_weight)
     X, y = validate_data(
         estimator,
         X,
         y,
-        accept_sparse=_sparse_formats(estimator),
+        accept_sparse=sparse_formats(estimator),
         dtype=[np.float64, np.float32],
         multi_output=False,
         y_numeric=True,
@@ -203,11 +214,11 @@ def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     )
     weight = check_weight(sample_weight, X.shape[0])
     if weight is not None:
-        _check_magnitudes(weight)
+        check_magnitudes(weight)
     return Responses(X, y.astype(np.float64), weight)
 
 
-def _refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:
+def refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:
     """Refuse what is not in this process, rather than fetch it silently."""
     if is_rows(X) or elsewhere(X, y, weight) is not None:
         raise TypeError(
@@ -216,11 +227,13 @@ def _refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:
         )
 
 
-def _sparse_formats(estimator: Any) -> tuple[str, ...] | bool:
+def sparse_formats(estimator: Any) -> tuple[str, ...] | bool:
+    """Return the sparse formats that an estimator takes, as scikit-learn wants to be told."""
     return ("csc", "csr") if get_tags(estimator).input_tags.sparse else False
 
 
-def _check_magnitudes(weight: Array) -> None:
+def check_magnitudes(weight: Array) -> None:
+    """Refuse weights whose sums would leave the range or the precision of float64."""
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     if not 1.0 / _SAFE_TOTAL <= total <= _SAFE_TOTAL:
@@ -255,13 +268,13 @@ def _with_class_weight(class_weight: Any, classes: Array, y: Array, codes: Array
 def check_rows(estimator: Any, X: Any) -> Any:
     """Check data to predict for."""
     options: dict[str, Any] = {
-        "accept_sparse": _sparse_formats(estimator),
+        "accept_sparse": sparse_formats(estimator),
         "dtype": [np.float64, np.float32],
         "accept_large_sparse": True,
     }
     if isinstance(X, Block):
         return check_array(X.X, **options)
-    _refuse_rows(estimator, X, None, None)
+    refuse_rows(estimator, X, None, None)
     return validate_data(estimator, X, reset=False, **options)
 
 
@@ -269,7 +282,7 @@ def check_factors(factors: Any, n_features: int) -> Array | None:
     """Return penalty factors as a column (d, 1), or None for ones."""
     if factors is None:
         return None
-    values = _numbers("penalty_factors", factors)
+    values = finite_numbers("penalty_factors", factors)
     if values.shape != (n_features,):
         raise ValueError(
             f"penalty_factors must hold one number per feature, {n_features} in all; its shape is {values.shape}."

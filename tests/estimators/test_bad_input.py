@@ -66,7 +66,7 @@ ERRORS: dict[str, Case] = {
     "one row": ({}, (X[:1], Y[:1]), ValueError, "at least 2 classes"),
     "label NaN": ({}, (X, np.where(Y == 0, np.nan, Y)), ValueError, "Input y contains NaN"),
     "responses": ({}, (X, X[:, 0]), ValueError, "Unknown label type: continuous"),
-    "label matrix": ({}, (X, np.eye(3)[Y]), ValueError, "y should be a 1d array"),
+    "label matrix": ({}, (X, np.eye(3)[Y] + np.eye(3)[0]), ValueError, "must sum to one: row 0 sums to 2"),
     # weights
     "zero weights": ({}, (X, Y, np.zeros(150)), ValueError, "sample_weight is all zeros"),
     "negative weights": ({}, (X, Y, -np.ones(150)), ValueError, "`sample_weight`: weights must be >= 0"),

@@ -229,14 +229,21 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
         """
         return self._fit(X, y, sample_weight, self._search)
 
-    def _fit(self, X: Any, y: Any, weight: Any, search: Callable[..., Fitted]) -> Any:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        weight: Any,
+        search: Callable[..., Fitted],
+        check: Callable[..., TrainingData] = check_classification_data,
+    ) -> Any:
         """Check, search, store: the flow of every fit."""
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
             elsewhere = self._search_elsewhere(X, y, weight, self._logged(progress))
             if elsewhere is not None:
                 self._store(*elsewhere)
             else:
-                data = check_classification_data(self, X, y, weight, self.class_weight)
+                data = check(self, X, y, weight, self.class_weight)
                 basis, centers = self._basis(data)
                 self._store(data, search(data, basis, centers, self._logged(progress)))
             warn_unless_converged(self, self.solution_)

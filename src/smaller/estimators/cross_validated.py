@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.cv_elsewhere import cross_paths
 from smaller.estimators.feature_cap import affordable, check_max_features
@@ -21,6 +21,7 @@ from smaller.estimators.fold_scores import score_fold
 from smaller.estimators.folds import folds_of
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.located import LocatedData, located, refuse_unusual
+from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.regularization_path import RegularizationPath, as_path
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR
@@ -44,7 +45,7 @@ from smaller.validation import (
 __all__ = ["SMLRCV"]
 
 
-class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
+class SMLRCV(ProbabilityRanges, OffsetClassifier):
     """Sparse multinomial logistic regression with the strength chosen by cross-validation.
 
     One path on all rows and one per fold, all on the same grid; see :class:`SMLR` for the model. Scaling belongs in a
@@ -195,7 +196,7 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, offset: Any = None) -> Any:
         """Fit the path on all rows and on every fold, choose, and keep the chosen model.
 
         Parameters
@@ -204,13 +205,16 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
             As in :meth:`SMLR.fit`; held-out scores are weighted too.
         groups : array-like of shape (n_samples,), default=None
             Passed to the splitter; for rows that are elsewhere there is none.
+        offset : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+            As in :meth:`SMLR.fit`.
 
         Returns
         -------
         self : SMLRCV
             The fitted estimator, left as it was before if fitting fails.
         """
-        return self._fit(X, y, sample_weight, partial(self._search, groups=groups, sample_weight=sample_weight))
+        search = partial(self._search, groups=groups, sample_weight=sample_weight)
+        return self._fit(X, y, sample_weight, search, self._check(X, offset))
 
     def _search_elsewhere(
         self, X: Any, y: Any, weight: Any, progress: Progress | None
@@ -290,6 +294,8 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         most = check_max_features(self.max_features)
         relax = check_flag("relax", self.relax)
         forget_relaxed(self)
+        if data.offset is not None or data.shares is not None:
+            refuse_offset(self, "relax")
         ratios = self._ratios()
         models = [self._model(ratio) for ratio in ratios]
         assemblies = [model._assemble(data, basis, centers, 1.0) for model in models]
@@ -314,10 +320,12 @@ class SMLRCV(ProbabilityRanges, KernelOrLinearClassifier):
         table = np.array(scores).reshape(len(folds), len(ratios), -1)
         best, chosen = _choose(table, self.rule, allowed)
         points = walks.get(best) or trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
-        path = as_path(assemblies[best], points, data.classes, assemblies[best].problem.null().loss)
         assembly = assemblies[best]
+        null = assembly.problem.null()
+        path = as_path(assembly, points, data.classes, null.loss)
         name = make_stepper(assembly.problem, options["method"]).name
         solution = self._keep_choice(grids, table, best, chosen, path, points, name)
+        solution = replace(solution, scale=assembly.problem.scale(null))
         fitted = Fitted(basis, centers, solution.w, solution.b, assembly.problem.likelihood, solution)
         ended = Ended(basis, assembly, *assembly.from_user(solution.w, solution.b))
         in_solvers_units = replace(solution, w=ended.w, b=ended.b)

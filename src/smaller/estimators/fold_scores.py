@@ -43,31 +43,43 @@ def score_fold(
     points = trace_path(assembly.problem, alphas, **options)
     held_out = basis.expand(X_test)
     parts = blocks(len(points), 8 * points[0].n_columns * points[0].values.shape[1])
-    known = np.concatenate([_log_probabilities(assembly, held_out, points[part]) for part in parts], axis=1)
+    offset = None if data.offset is None else data.offset[np.ix_(test, present)]
+    known = np.concatenate([_log_probabilities(assembly, held_out, points[part], offset) for part in parts], axis=1)
     log_proba = np.full((*known.shape[:2], len(data.classes)), np.log(SMALLEST_PROBABILITY))
     log_proba[:, :, present] = known
     codes = data.codes[test]
+    if data.shares is not None:  # the same as every row once for each class, with the shares as weights
+        shares = data.shares[test]
+        test_weight = (shares if test_weight is None else test_weight[:, None] * shares).ravel()
+        codes, log_proba = np.tile(np.arange(shares.shape[1]), len(test)), np.repeat(log_proba, shares.shape[1], axis=0)
+    return _judged(scoring, log_proba, codes, data.classes, test_weight)
+
+
+def _judged(scoring: Any, log_proba: Array, codes: Array, classes: Array, weight: Array | None) -> Array:
+    """Return the score of every strength, from the log-probabilities (rows, strengths, classes) of rows with labels."""
     if scoring == "neg_log_loss":
-        rows = np.maximum(log_proba[np.arange(len(test)), :, codes], np.log(SMALLEST_PROBABILITY))
-        return np.average(rows, axis=0, weights=test_weight)
+        rows = np.maximum(log_proba[np.arange(len(codes)), :, codes], np.log(SMALLEST_PROBABILITY))
+        return np.average(rows, axis=0, weights=weight)
     scorer = get_scorer(scoring)
-    keywords = {} if test_weight is None else {"sample_weight": test_weight}
-    rows = np.arange(len(test))[:, None]
-    fixed = [_Fixed(log_proba[:, i], data.classes) for i in range(len(points))]
+    keywords = {} if weight is None else {"sample_weight": weight}
+    rows = np.arange(len(codes))[:, None]
+    fixed = [_Fixed(log_proba[:, i], classes) for i in range(log_proba.shape[1])]
     try:
-        return np.array([scorer(model, rows, data.classes[codes], **keywords) for model in fixed])
+        return np.array([scorer(model, rows, classes[codes], **keywords) for model in fixed])
     except ValueError as error:
-        absent = np.setdiff1d(np.arange(len(data.classes)), codes)
+        absent = np.setdiff1d(np.arange(len(classes)), codes)
         if not len(absent):
             raise
         raise ValueError(
             f"scoring={scoring!r} cannot judge a fold that holds out no row of class "
-            f"{data.classes[absent[0]].item()!r}: use fewer folds (cv), or scoring='neg_log_loss'."
+            f"{classes[absent[0]].item()!r}: use fewer folds (cv), or scoring='neg_log_loss'."
         ) from error
 
 
-def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPoint]) -> Array:
-    """Return them for (rows, strengths, classes), by one product with the design."""
+def _log_probabilities(
+    assembly: Assembly, held_out: Design, points: list[PathPoint], offset: Array | None = None
+) -> Array:
+    """Return them for (rows, strengths, classes), by one product with the design; ``offset`` is (n, K)."""
     columns, rows = np.unique(np.concatenate([point.columns for point in points]), return_inverse=True)
     w = np.zeros((len(columns), len(points), points[0].values.shape[1]))
     owner = np.repeat(np.arange(len(points)), [len(point.columns) for point in points])
@@ -83,6 +95,8 @@ def _log_probabilities(assembly: Assembly, held_out: Design, points: list[PathPo
     likelihood = assembly.problem.likelihood
     eta = all_outputs((held_out.forward(w) + b).reshape(-1, likelihood.n_outputs), likelihood)
     scores = class_scores(eta[:, 0] if eta.shape[1] == 1 else eta, likelihood)
+    if offset is not None:
+        scores = scores + np.repeat(offset, len(points), axis=0)
     log_proba = scores - log_partition(scores, pinned=False)[0][:, None]
     return log_proba.reshape(held_out.shape[0], len(points), -1)
 

@@ -33,6 +33,14 @@ def classes_in(codes: Array, weight: Array | None) -> Array:
     return present
 
 
+def _shared_classes(shares: Array, weight: Array | None) -> Array:
+    """Return the classes of which soft labels hold any share."""
+    present = np.flatnonzero((shares if weight is None else shares[weight > 0]).any(axis=0))
+    if len(present) < 2:
+        raise ValueError("A fold of cv holds shares of fewer than two classes: use fewer folds.")
+    return present
+
+
 def part_of(data: TrainingData, train: Array, test: Array, *, pairwise: bool) -> tuple[TrainingData, Any, Array]:
     """Return the training data of a fold, the features of its other rows, and which classes are present.
 
@@ -40,12 +48,14 @@ def part_of(data: TrainingData, train: Array, test: Array, *, pairwise: bool) ->
     """
     X = data.X.tocsr() if sparse.issparse(data.X) else data.X
     weight = None if data.weight is None else data.weight[train]
-    codes = data.codes[train]
-    present = classes_in(codes, weight)
+    codes, shares = data.codes[train], None if data.shares is None else data.shares[train]
+    present = classes_in(codes, weight) if shares is None else _shared_classes(shares, weight)
     part = TrainingData(
         X[np.ix_(train, train)] if pairwise else take_rows(X, train),
         np.clip(np.searchsorted(present, codes), 0, len(present) - 1),
         weight,
         data.classes[present],
+        None if shares is None else shares[:, present],
+        None if data.offset is None else data.offset[np.ix_(train, present)],
     )
     return part, X[np.ix_(test, train)] if pairwise else take_rows(X, test), present

@@ -16,16 +16,18 @@ from smaller.arrays import Array
 from smaller.estimators.assembly import Assembly, Units
 from smaller.estimators.feature_cap import beyond, check_max_features, refuse_cap
 from smaller.estimators.located import LocatedData, assemble_rows, located
+from smaller.estimators.offsets import refuse_elsewhere
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import check_alpha_scale, grid_of, largest_alpha
 from smaller.problem import Status
 from smaller.searches.path import PathPoint, trace_path
 from smaller.searches.row_path import walk
+from smaller.soft_labels import training_data
 from smaller.solvers import Method, engine
 from smaller.solvers.driver import Progress
 from smaller.solvers.sampled import draw
-from smaller.validation import check_classification_data, check_integer, check_number
+from smaller.validation import check_integer, check_number
 
 __all__ = ["RegularizationPath", "alpha_max", "as_path", "path_of", "smlr_path"]
 
@@ -47,7 +49,8 @@ class RegularizationPath:
     objectives, losses : ndarray of shape (n_alphas,)
         Penalised and plain sums of log-losses.
     null_loss : float
-        Sum of log-losses of the model without features; ``1 - losses/null_loss`` is the deviance explained.
+        Sum of log-losses of the model without features; ``1 - losses/null_loss`` is the deviance explained (of soft
+        labels, whose entropy no model explains, an understatement).
     statuses : tuple of Status
         How each solve ended.
     used : tuple of pairs of ndarrays (m,) and (m, q)
@@ -178,6 +181,7 @@ def smlr_path(
     eps: float | None = None,
     max_features: int | None = None,
     sample_weight: Any = None,
+    offset: Any = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
     solver: str = "auto",
@@ -197,6 +201,8 @@ def smlr_path(
         End the path before the first strength that keeps more features (with a kernel: centres) than this.
     sample_weight : array-like of shape (n_samples,), default=None
         Observation weights.
+    offset : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+        As in :meth:`SMLR.fit`.
     tol, max_iter, solver
         As in :class:`SMLR`, for every strength.
     **settings
@@ -231,11 +237,12 @@ def smlr_path(
     scale = check_alpha_scale(settings.get("alpha_scale", "sum"))
     most = check_max_features(max_features)
     model = _model(settings | {"solver": solver})
+    refuse_elsewhere(X, offset)
     there = located(model, X, y, sample_weight)
     if there is not None:
         path = path_elsewhere(model, there, alphas, eps, scale, tol=tol, max_iter=max_iter, most=most)
     else:
-        data, assembly, d = _prepare(model, X, y, sample_weight)
+        data, assembly, d = _prepare(model, X, y, sample_weight, offset)
         grid = grid_of(assembly.problem.alpha_max, alphas, eps, scale, (data.X.shape[0], d))
         path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
     if not path.converged:
@@ -244,7 +251,7 @@ def smlr_path(
     return path
 
 
-def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, **settings: Any) -> float:
+def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, **settings: Any) -> float:
     """Return the smallest ``alpha``, on the scale of the sum, at which every penalised weight of :class:`SMLR` is zero.
 
     Parameters
@@ -253,6 +260,8 @@ def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, **settings: A
         As in :meth:`SMLR.fit`.
     sample_weight : array-like of shape (n_samples,), default=None
         Observation weights.
+    offset : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
+        As in :meth:`SMLR.fit`.
     **settings
         Other parameters of :class:`SMLR`.
 
@@ -269,11 +278,12 @@ def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, **settings: A
     0
     """
     model = _model(settings)
+    refuse_elsewhere(X, offset)
     there = located(model, X, y, sample_weight)
     if there is not None:
         problem, _ = assemble_rows(model, there, alpha=1.0, l1_ratio=model._l1_ratio())
         return largest_alpha(partial(engine.alpha_max, problem))
-    _, assembly, _ = _prepare(model, X, y, sample_weight)
+    _, assembly, _ = _prepare(model, X, y, sample_weight, offset)
     return largest_alpha(assembly.problem.alpha_max)
 
 
@@ -283,8 +293,8 @@ def _model(settings: dict[str, Any]) -> SMLR:
     return SMLR(**settings)
 
 
-def _prepare(model: SMLR, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Assembly, int]:
-    data = check_classification_data(model, X, y, sample_weight, model.class_weight)
+def _prepare(model: SMLR, X: Any, y: Any, sample_weight: Any, offset: Any) -> tuple[Any, Assembly, int]:
+    data = training_data(model, X, y, sample_weight, model.class_weight, offset=offset)
     basis, centers = model._basis(data)
     d = data.X.shape[1] if centers is None else len(centers)
     return data, model._assemble(data, basis, centers, 1.0), d

@@ -17,10 +17,11 @@ from sklearn.pipeline import Pipeline
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
 from smaller.estimators.assembly import Assembly
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier, warn_unless_converged
+from smaller.estimators.base import Fitted, warn_unless_converged
 from smaller.estimators.blocks import Blocks, check_blocks, forget_blocks, store_blocks
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.located import LocatedData, assemble_rows, located, refuse_unusual
+from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import assemble
 from smaller.papers import find_greedily
@@ -35,7 +36,7 @@ __all__ = ["SBMLR", "select_by_evidence"]
 _FOLDS_FINEST = 32  # grid steps: folds of `relax` need their strength to a quarter of a percent only
 
 
-class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
+class SBMLR(ProbabilityRanges, OffsetClassifier):
     """Sparse multinomial logistic regression that finds its own strength: no parameter is tuned.
 
     The strength ``alpha`` of the Laplace prior is integrated out analytically. What remains is :class:`SMLR` at the
@@ -140,6 +141,8 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
     (15, 1.15, 'CONVERGED')
     """
 
+    _soft_labels = False
+
     def __init__(
         self,
         *,
@@ -193,6 +196,8 @@ class SBMLR(ProbabilityRanges, KernelOrLinearClassifier):
         relax = check_flag("relax", self.relax)
         forget_relaxed(self)
         forget_blocks(self)
+        if data.offset is not None:
+            refuse_offset(self, "relax", "posterior")
         blocks = self._blocks(data, centers)
         assembly, found = self._find(data, basis, centers, progress, blocks)
         if blocks is not None and isinstance(found, BlockFit):

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
 from smaller.estimators.assembly import Assembly, basis_is_linear, survey
-from smaller.estimators.base import Fitted, KernelOrLinearClassifier, feature_names, row_keys
+from smaller.estimators.base import Fitted, feature_names, row_keys
 from smaller.estimators.intervals import ProbabilityRanges, refuse_ranges
 from smaller.estimators.located import LocatedData, assemble_rows, located
+from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import check_alpha_scale, unit_of_strength
 from smaller.estimators.structure import Structure, structure_of, without
@@ -68,12 +69,13 @@ def assemble(
         ridge = np.vstack([np.broadcast_to(ridge, (d, 1)), [[alpha * (1.0 - l1_ratio)]]])
     prior = structure.prior(slope, ridge, features, penalized)
     likelihood = Multinomial(len(data.classes), coding)
-    y = likelihood.encode(data.codes)
-    problem = Problem(design, y, data.weight, likelihood, prior, free)
+    y = likelihood.encode(data.labels)
+    offset = None if data.offset is None else likelihood.contrasts(data.offset)
+    problem = Problem(design, y, data.weight, likelihood, prior, free, offset, data.shares is not None)
     return Assembly(problem, features, penalized)
 
 
-class _MultinomialClassifier(KernelOrLinearClassifier):
+class _MultinomialClassifier(OffsetClassifier):
     """Interface: the multinomial likelihood with an elastic-net prior of fixed strength."""
 
     alpha: Any
@@ -401,6 +403,8 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         structure = structure_of(self, columns, kernel=centers is not None)
         if structure is not None and not structure.elementwise:
             refuse_ranges(self)
+        if data.offset is not None:
+            refuse_offset(self, "posterior")
         return structure
 
     def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:

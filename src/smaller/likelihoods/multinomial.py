@@ -62,6 +62,14 @@ class Multinomial:
             return by_column((labels[:, None] == codes).astype(np.float64))
         return xp.astype(labels[:, None] == codes[None, :], xp.float64)
 
+    def contrasts(self, scores: Array) -> Array:
+        """Return the outputs (n, q) with the class probabilities of ``scores`` (n, K)."""
+        xp = array_namespace(scores)
+        if self.shift_invariant:
+            return by_column(scores - xp.mean(scores, axis=1)[:, None])
+        pinned = 0 if self.n_classes == 2 else -1
+        return by_column((scores - scores[:, pinned][:, None])[:, self._estimated])
+
     def evaluate(self, eta: Array, y: Array, weight: Array | None) -> tuple[float, Array]:
         if isinstance(eta, np.ndarray):
             residual = np.empty_like(eta, order="F")

@@ -76,7 +76,7 @@ def trace_path(
     The path ends before the first point of which ``until`` is true.
     """
     null = problem.null()
-    scale = max(null.loss, 1e-300)
+    scale = problem.scale(null)
     stepper = make_stepper(problem, method)
     small = Small(problem) if stepper.name == "coordinate" and Small.suits(problem) else None
     walk = _Walk(problem, stepper, null, scale)

@@ -85,7 +85,8 @@ class Active:
 
     def eta(self, theta: Array) -> Array:
         w, b = self.weights(theta)
-        return self.design.forward(w) + b
+        eta: Array = self.design.forward(w) + b
+        return eta if self.problem.offset is None else eta + self.problem.offset
 
     def gradient(self, residual: Array) -> Array:
         """Return the gradient in theta of the loss whose gradient in eta is ``residual``."""

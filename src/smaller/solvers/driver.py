@@ -88,12 +88,12 @@ def drive(
     max_iter: int = 1000,
     progress: Progress | None = None,
 ) -> Solution:
-    """Minimise ``problem`` until the gap is at most ``tol`` times the null model's loss.
+    """Minimise ``problem`` until the gap is at most ``tol`` times its scale, the null model's loss.
 
     Without a dual (probit) the largest violation relative to the null model's gradient takes the gap's place.
     """
     null = problem.null()
-    scale = max(null.loss, 1e-300)
+    scale = problem.scale(null)
     point = null if start is None else problem.at(start.w, start.b)
     if point.objective > null.objective:
         point = null

@@ -46,6 +46,7 @@ class Small:
             and is_numpy_array(problem.y)
             and isinstance(problem.design, Dense | Csc)
             and isinstance(problem.prior, ElasticNet)
+            and problem.offset is None
             and len(problem.prior.free(problem.n_columns)) == 0
         )
 
