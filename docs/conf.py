@@ -47,7 +47,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "subsection_order": ["../examples/walkthroughs", "../examples/displays"],
     "abort_on_example_error": True,
-    "capture_repr": ("_repr_html_", "__repr__"),
+    "capture_repr": (),
     "matplotlib_animations": False,
     "download_all_examples": False,
     "show_memory": False,
@@ -84,7 +84,7 @@ def write_reference(app: Any, config: Any) -> None:
 
 def grow_tree(app: Any, name: str, source: list[str]) -> None:
     """Append the tree of a section to its page: the pages it links to, and in the guide those no section names."""
-    source[0] += sections.tree(HERE, name)
+    source[0] = sections.for_the_site(source[0]) + sections.tree(HERE, name)
 
 
 def skip_foreign(app: Any, kind: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:

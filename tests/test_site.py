@@ -25,7 +25,7 @@ PAGES = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in 
 
 def test_every_page_has_one_place_in_the_tree() -> None:
     trees = [sections.tree(ROOT / "docs", name) for name in ("index", *sections.SECTIONS)]
-    places = [line for tree in trees for line in re.findall(r"^[\w/-]+$", tree, re.MULTILINE)]
+    places = [line for tree in trees for line in re.findall(r"^(?:.* <)?([\w/-]+)>?$", tree, re.MULTILINE)]
     assert len(places) == len(set(places)), "a page is linked from two sections"
     assert set(places) - {"api/index", "gallery/index"} == PAGES - {"index"}
 
@@ -36,8 +36,13 @@ def test_a_page_that_no_section_names_ends_in_the_guide(tmp_path: Path) -> None:
     for name in ("index", "of_guide", "new"):
         (tmp_path / f"{name}.md").write_text(f"# {name}\n")
     first, more = sections.tree(tmp_path, "guide").split("## More")
-    assert first.split()[-2:] == ["of_guide", "```"]
+    assert first.rstrip().endswith("\none <of_guide>\n```")
     assert more.split()[-2:] == ["new", "```"]
+
+
+def test_no_example_ends_with_an_empty_line() -> None:
+    page = "```python\n>>> 1\n1\n\n```\n\n```\na formula\n```\n"
+    assert sections.for_the_site(page) == page.replace("1\n\n```", "1\n```")
 
 
 def test_the_reference_names_everything_public_once(tmp_path: Path) -> None:

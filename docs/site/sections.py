@@ -9,13 +9,21 @@ import re
 from pathlib import Path
 
 SECTIONS = ("guide", "methods", "develop")
-LINK = re.compile(r"\]\(([\w/-]+)\.md\)")
+LINK = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")
+EXAMPLE = re.compile(r"^(```python\n.*?)\n+```$", re.DOTALL | re.MULTILINE)
 
 
-def pages_of(docs: Path, section: str) -> list[str]:
-    """Return the pages that a section links to, in its order."""
-    linked = LINK.findall((docs / f"{section}.md").read_text(encoding="utf-8"))
-    return list(dict.fromkeys(linked))
+def for_the_site(text: str) -> str:
+    """Return a page as the site shows it: no empty line ends an example, and scripts are reached as they ran."""
+    return EXAMPLE.sub(r"\1\n```", text).replace("](../examples/walkthroughs)", "](gallery/index.rst)")
+
+
+def pages_of(docs: Path, section: str) -> dict[str, str]:
+    """Return the pages that a section links to, in its order, with what it calls them."""
+    found: dict[str, str] = {}
+    for title, page in LINK.findall((docs / f"{section}.md").read_text(encoding="utf-8")):
+        found.setdefault(page, title)
+    return found
 
 
 def unlisted(docs: Path) -> list[str]:
@@ -30,7 +38,7 @@ def tree(docs: Path, name: str) -> str:
         return toctree([*SECTIONS, "api/index", "gallery/index"], hidden=True)
     if name not in SECTIONS:
         return ""
-    text = toctree(pages_of(docs, name), hidden=True)
+    text = toctree([f"{title} <{page}>" for page, title in pages_of(docs, name).items()], hidden=True)
     others = unlisted(docs) if name == "guide" else []
     return text + (f"\n\n## More\n{toctree(others, hidden=False)}" if others else "")
 

@@ -129,7 +129,7 @@ def pac_bayes_bound(
 ) -> PacBayesBound:
     r"""PAC-Bayesian bound on the error rate of a sparse linear classifier, from its own training rows.
 
-    .. math:: \mathrm{kl}(R_\text{sample} \,\|\, R_\text{true}) \le \frac{D(q\|p) + \ln((n+1)/\delta)}{n}
+    .. math:: \mathrm{kl}(R_{\text{sample}} \,\|\, R_{\text{true}}) \le \frac{D(q\|p) + \ln((n+1)/\delta)}{n}
 
     with probability at least :math:`1-\delta` over the draw of the rows, for all posteriors q at once. Here
     p is the Laplace prior with rate alpha, and q is Laplace around a multiple of the model's weights. (The
