@@ -6,6 +6,7 @@ chooses the device. ``q`` outputs are the columns of ``eta``; the row index alwa
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "mills",
     "positive_part",
     "soft_threshold",
+    "solve_positive",
     "solve_symmetric",
     "tilted",
     "to_host",
@@ -41,6 +43,7 @@ def array_namespace(a: Array) -> Any:
     return np if isinstance(a, np.ndarray) else array_api_compat.array_namespace(a)
 
 
+_TRIANGULAR = {"numpy": "scipy.linalg", "cupy": "cupyx.scipy.linalg"}  # where libraries solve with a factor
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
@@ -124,6 +127,28 @@ def tilted(u: Array) -> Array:
 def log_normal_cdf(u: Array) -> Array:
     """Return ``log Phi(u)`` without underflow."""
     return from_host(special.log_ndtr(to_host(u)), u)
+
+
+def solve_positive(A: Array, b: Array) -> Array | None:
+    """Return the solution of ``A x = b`` (m,) by a Cholesky factor; None where A is not positive definite.
+
+    Libraries without triangular solves, the standard among them, pay a second factor.
+    """
+    xp = array_namespace(A)
+    if hasattr(xp, "cholesky_solve"):  # torch
+        L, failed = xp.linalg.cholesky_ex(A)
+        return None if int(failed) else xp.cholesky_solve(b[:, None], L)[:, 0]
+    try:
+        L = xp.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return None
+    name = xp.__name__.rpartition(".")[2]
+    if name not in _TRIANGULAR:
+        return xp.linalg.solve(A, b[:, None])[:, 0]
+    if not bool(xp.all(xp.isfinite(L))):  # CuPy does not raise
+        return None
+    solve = importlib.import_module(_TRIANGULAR[name]).solve_triangular
+    return solve(L, solve(L, b, lower=True), lower=True, trans=1)
 
 
 def solve_symmetric(H: Array, g: Array, *, rcond: float = 1e-13) -> Array:

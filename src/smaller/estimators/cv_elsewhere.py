@@ -22,8 +22,7 @@ from smaller.row_problem import RowProblem
 from smaller.rows.protocol import Fold
 from smaller.searches.row_path import RowPath, walk
 from smaller.solvers.driver import Progress
-from smaller.solvers.engine import alpha_max, lockstep
-from smaller.solvers.sampled import SampledModel, draw
+from smaller.solvers.engine import alpha_max, lockstep, model_of
 from smaller.validation import check_integer
 
 __all__ = ["CrossPaths", "cross_paths"]
@@ -62,14 +61,14 @@ def cross_paths(
     count = check_integer("cv", cv, least=2) if isinstance(cv, int | np.integer) else _refuse(cv)
     folds = [Fold(i, count, 0 if seed is None else check_integer("random_state", seed)) for i in range(count)]
     problems, units = zip(*(assemble_rows(m, data, alpha=1.0, l1_ratio=m._l1_ratio()) for m in models), strict=True)
-    sampled = draw(problems[0].rows, problems[0].totals)
+    model = model_of(problems[0])
     parts = [[_part(problem, fold, data) for fold in folds] for problem in problems]
     out = [data.totals.weight - part.totals.weight for part in parts[0]]
     grids, paths, scores = [], [], np.empty((count, len(models), 0))
     for i, problem in enumerate(problems):
         grid = grid_of(partial(alpha_max, problem), alphas, eps, scale, data.shape)
         walks = [
-            walk(one, SampledModel(sampled.sample, sampled.complete), grid, tol=tol, max_iter=max_iter, progress=told)
+            walk(one, model.another(), grid, tol=tol, max_iter=max_iter, progress=told)
             for one, told in [(problem, progress), *((part, None) for part in parts[i])]
         ]
         whole, *rest = lockstep(problem.rows, walks)

@@ -26,7 +26,6 @@ from smaller.searches.row_path import walk
 from smaller.soft_labels import training_data
 from smaller.solvers import Method, engine
 from smaller.solvers.driver import Progress
-from smaller.solvers.sampled import draw
 from smaller.validation import check_integer, check_number
 
 __all__ = ["RegularizationPath", "alpha_max", "as_path", "path_of", "smlr_path"]
@@ -132,8 +131,8 @@ def path_elsewhere(
     """Trace the path of rows that are elsewhere, up to ``most`` features."""
     problem, units = assemble_rows(model, data, alpha=1.0, l1_ratio=model._l1_ratio())
     grid = grid_of(partial(engine.alpha_max, problem), alphas, eps, scale, data.shape)
-    sampled = draw(problem.rows, problem.totals)
-    [path] = engine.lockstep(problem.rows, [walk(problem, sampled, grid, tol=tol, max_iter=max_iter, most=most)])
+    quadratic = engine.model_of(problem)
+    [path] = engine.lockstep(problem.rows, [walk(problem, quadratic, grid, tol=tol, max_iter=max_iter, most=most)])
     if not path.points:
         refuse_cap(most, float(grid[0]))
     return as_path(units, path.points, data.classes, path.null_loss)

@@ -20,8 +20,7 @@ from smaller.searches.evidence import (
     position,
 )
 from smaller.solvers.driver import Progress
-from smaller.solvers.engine import Asking, RowRun, Scale, alpha_max, begin, descend, lockstep
-from smaller.solvers.sampled import draw
+from smaller.solvers.engine import Asking, RowRun, Scale, alpha_max, begin, descend, lockstep, model_of
 
 __all__ = ["find_row_strength"]
 
@@ -32,7 +31,7 @@ class RowGrid:
     def __init__(self, problem: RowProblem, tol: float, max_iter: int, progress: Progress | None) -> None:
         self.finest, self.stopped = 1, False
         self.problem, self.tol, self.max_iter, self._progress = problem, tol, max_iter, progress
-        self.model = draw(problem.rows, problem.totals)
+        self.model = model_of(problem)
         self.largest = alpha_max(problem)
 
         def null() -> Asking[tuple[Scale, RowPoint]]:

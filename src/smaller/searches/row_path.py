@@ -17,7 +17,7 @@ from smaller.rows.protocol import Place, Reply
 from smaller.searches.path import PathPoint, outlook
 from smaller.solvers.driver import Progress
 from smaller.solvers.engine import Asking, RowRun, Scale, begin, descend
-from smaller.solvers.sampled import SampledModel
+from smaller.solvers.model import Model
 
 __all__ = ["RowPath", "walk"]
 
@@ -33,7 +33,7 @@ class RowPath:
 
 def walk(
     problem: RowProblem,
-    model: SampledModel,
+    model: Model,
     alphas: Array,
     *,
     tol: float,

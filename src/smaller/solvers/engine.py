@@ -23,16 +23,27 @@ from smaller.arrays import Array
 from smaller.problem import Certificate, Solution, Status
 from smaller.row_problem import RowPoint, RowProblem
 from smaller.rows.protocol import Place, Reply, Rows
-from smaller.solvers import solve
 from smaller.solvers.driver import Progress, progressed
-from smaller.solvers.sampled import SampledModel, draw, in_memory
+from smaller.solvers.model import Model
+from smaller.solvers.sampled import draw
+from smaller.solvers.whole_model import WholeModel
 from smaller.solvers.working_set import WorkingSet, choose
 
-__all__ = ["RowRun", "Scale", "alpha_max", "begin", "descend", "lockstep", "no_weights", "solve_rows", "suits"]
+__all__ = [
+    "RowRun",
+    "Scale",
+    "alpha_max",
+    "begin",
+    "descend",
+    "lockstep",
+    "model_of",
+    "no_weights",
+    "solve_rows",
+    "suits",
+]
 
 _log = logging.getLogger("smaller")
 
-_ROUGH = 1e-4  # tolerance of the head start on the sample
 _ROOM = 512  # zero weights that a working set has room for, at least
 _PATIENCE = 5  # steps without any progress before rounding is blamed
 _FRACTIONS = 0.5 ** np.arange(1.0, 13.0)  # of a step that was refused
@@ -98,6 +109,11 @@ def suits(problem: RowProblem) -> str | None:
     return "Rows that are elsewhere are fitted under penalties of single weights without limits: leave those out."
 
 
+def model_of(problem: RowProblem) -> Model:
+    """Return the model that suits the rows: of all of them where they make it themselves, else of a sample."""
+    return WholeModel() if "gram" in problem.rows.offers else draw(problem.rows, problem.totals)
+
+
 def solve_rows(
     problem: RowProblem,
     *,
@@ -113,7 +129,7 @@ def solve_rows(
     reason = suits(problem)
     if reason is not None:
         raise ValueError(reason)
-    model = draw(problem.rows, problem.totals)
+    model = model_of(problem)
 
     def fit() -> Asking[Solution]:
         scale, point = yield from begin(problem, model, start, tol=tol)
@@ -124,11 +140,11 @@ def solve_rows(
 
 
 def begin(
-    problem: RowProblem, model: SampledModel, start: tuple[Array, Array] | None = None, *, tol: float
+    problem: RowProblem, model: Model, start: tuple[Array, Array] | None = None, *, tol: float
 ) -> Asking[tuple[Scale, RowPoint]]:
     """Return the scale of all tolerances, and the better of the null model and a start; None starts on the sample."""
     starts = [problem.null()]
-    better = _head_start(problem, model, tol) if start is None else start
+    better = model.head_start(problem, tol) if start is None else start
     if better is not None:
         starts.append(better)
     replies = yield [problem.place(w, b) for w, b in starts]
@@ -138,19 +154,10 @@ def begin(
     return scale, min(reversed(points), key=lambda point: point.objective)
 
 
-def _head_start(problem: RowProblem, model: SampledModel, tol: float) -> tuple[Array, Array] | None:
-    """Return the solution of the sample alone: to the last digit wanted, if it is all there is."""
-    part = in_memory(problem, model.sample)
-    if part is None:
-        return None
-    found = solve(part, tol=0.5 * tol if model.complete else max(tol, _ROUGH))
-    return found.w, found.b
-
-
 def no_weights(problem: RowProblem, *, tol: float = 1e-10) -> RowPoint:
     """Return the best point at which all penalised weights are zero."""
     empty = problem.with_prior(problem.prior.times(_PROHIBITIVE))
-    model = draw(problem.rows, problem.totals)
+    model = model_of(problem)
 
     def fit() -> Asking[RowPoint]:
         scale, point = yield from begin(empty, model, problem.null(), tol=tol)
@@ -167,7 +174,7 @@ def alpha_max(problem: RowProblem) -> float:
 
 def descend(
     problem: RowProblem,
-    model: SampledModel,
+    model: Model,
     point: RowPoint,
     scale: Scale,
     *,
@@ -202,7 +209,7 @@ def descend(
                 certificate = problem.certificate(point, bounds, exact=True)
             return RowRun(point, certificate, status, iteration, tuple(history))
         best = min(best[0], certificate.objective), min(best[1], certificate.violation)
-        ws, reach = _working_set(problem, point, ws, reach), 0.0
+        ws, reach = _working_set(problem, point, ws, max(reach, model.margin)), 0.0
         point = yield from _advance(problem, model, point, ws)
         iteration += 1
 
@@ -224,7 +231,7 @@ def _working_set(problem: RowProblem, point: RowPoint, last: WorkingSet | None, 
     return last if np.isin(wanted, known).all() else ws
 
 
-def _advance(problem: RowProblem, model: SampledModel, point: RowPoint, ws: WorkingSet) -> Asking[RowPoint]:
+def _advance(problem: RowProblem, model: Model, point: RowPoint, ws: WorkingSet) -> Asking[RowPoint]:
     """Return the point where the model's minimiser is, or one on the way there; or the same, if that is no better."""
     violation = _worst(problem, point, ws)
     step = model.step(problem, point, ws, _PRECISE * violation)
@@ -237,7 +244,7 @@ def _advance(problem: RowProblem, model: SampledModel, point: RowPoint, ws: Work
     # A step that promises less than the objective can resolve is taken on the model's word.
     unresolved = -step.promise <= 1e-12 * abs(point.objective)
     if unresolved or (trial.loss - point.loss) + step.penalty_change(1.0) <= _ARMIJO * step.promise:
-        model.learn(problem, point, trial, step, halved=_worst(problem, trial, ws) <= 0.5 * violation)
+        model.learn(problem, point, trial, step, left=_worst(problem, trial, ws) / violation)
         return trial
     losses = problem.rows.line(here, there, _FRACTIONS)
     model.damp(here, there)

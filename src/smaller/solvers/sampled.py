@@ -7,7 +7,6 @@ step brings. What it gets wrong costs steps, never accuracy: gradients, losses a
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,18 @@ from smaller.row_problem import RowPoint, RowProblem
 from smaller.rows.host import HostRows
 from smaller.rows.protocol import Place, Rows, Totals
 from smaller.rows.scaled import Scaled
+from smaller.solvers import solve
 from smaller.solvers.hessian import Growing, Reduced
+from smaller.solvers.model import Step
 from smaller.solvers.working_set import WorkingSet, minimise_quadratic
 
-__all__ = ["SampledModel", "Step", "draw", "in_memory"]
+__all__ = ["SampledModel", "draw", "in_memory"]
 
 _ROWS, _BYTES = 60_000, 1 << 28  # of the sample: as many rows, unless they take more memory
 _ALL = 3  # times the rows there are, and every row is in the sample for certain
 _REMEMBERED = 12  # steps whose gradients correct the model
 _LEAST_DAMPING, _FAR_DAMPING = 1e-4, 1e-2  # where damping begins: for all rows, for those that a step carries far
+_ROUGH = 1e-4  # tolerance of the head start on the sample
 _FAR = 2.0  # in eta: the quadratic model says little about a row that moves further
 _STALE = 0.5  # a step that does not halve the violation speaks against the model
 _BAD = 2  # such steps, and the model is made anew where they led
@@ -117,24 +119,10 @@ class _Exact(Growing):
         return H
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """From a point to the minimiser of the model."""
-
-    ws: WorkingSet
-    old: Array  # (m,) weights of the working set
-    new: Array
-    w: Array  # (d, q) where the step leads
-    b: Array
-    promise: float  # change of the objective that the gradients promise: below zero
-
-    def penalty_change(self, t: float) -> float:
-        """Return the change of the penalty after a fraction of the step."""
-        return self.ws.penalty_change(self.old, self.old + t * (self.new - self.old))
-
-
 class SampledModel:
     """The model at the last place where it was made, and what the steps since then have taught."""
+
+    margin = 0.0
 
     def __init__(self, sample: HostRows, complete: bool = False) -> None:
         self.sample, self.complete = sample, complete  # whether the sample is all rows
@@ -150,6 +138,18 @@ class SampledModel:
         """Begin another descent with what is known."""
         self._models = self._steps = 0
 
+    def another(self) -> SampledModel:
+        """Return a model of the same sample that knows nothing yet."""
+        return SampledModel(self.sample, self.complete)
+
+    def head_start(self, problem: RowProblem, tol: float) -> tuple[Array, Array] | None:
+        """Return the solution of the sample alone: to the last digit wanted, if it is all there is."""
+        part = in_memory(problem, self.sample)
+        if part is None:
+            return None
+        found = solve(part, tol=0.5 * tol if self.complete else max(tol, _ROUGH))
+        return found.w, found.b
+
     def step(self, problem: RowProblem, point: RowPoint, ws: WorkingSet, tol: float) -> Step:
         """Return the step to the minimiser of model and penalty over a working set."""
         model = self._model(problem, point, ws)
@@ -158,12 +158,7 @@ class SampledModel:
         new, g, gb = old.copy(), point.G[ws.at], point.gb[:free]
         if len(new):
             minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
-        db = model.intercepts(new - old, gb)
-        w, b = point.w.copy(), point.b.copy()
-        w[ws.at] = new
-        b[:free] += db
-        slope = float(g @ (new - old) + gb @ db)
-        return Step(ws, old, new, w, b, slope + ws.penalty_change(old, new))
+        return Step.to(problem, point, ws, new, model.intercepts(new - old, gb))
 
     def _model(self, problem: RowProblem, point: RowPoint, ws: WorkingSet) -> Reduced:
         if self._hessian is None:
@@ -184,15 +179,15 @@ class SampledModel:
         exact, sampled = problem.rows.squares(place), self.sample.squares(place)
         return _Hessian(self.sample, place, damping, problem.n_free, exact, sampled)
 
-    def learn(self, problem: RowProblem, before: RowPoint, after: RowPoint, step: Step, *, halved: bool) -> None:
-        """Correct the model by two points of a full step; ``halved`` says whether the violation was."""
+    def learn(self, problem: RowProblem, before: RowPoint, after: RowPoint, step: Step, *, left: float) -> None:
+        """Correct the model by two points of a full step; ``left`` is the part of the violation that is left."""
         free = problem.n_free
         pair = (after.w - before.w, after.b[:free] - before.b[:free], after.G - before.G, (after.gb - before.gb)[:free])
         self._pairs.append(pair)
         if self._reduced is not None and self._reduced[0] is step.ws.at:
             _learn(self._reduced[1], step.ws, *pair)
         self._level = self._level / 10.0 if self._level > _LEAST_DAMPING else 0.0
-        self._bad = 0 if halved else self._bad + 1
+        self._bad = 0 if left <= _STALE else self._bad + 1
         self._steps += 1
         if self._bad >= _BAD or self._steps == _TIRED:
             self.forget()
