@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smaller import RMLR, SMLR
+from smaller import RMLR, SMLR, OrdinalSMLR
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
@@ -27,6 +27,8 @@ ALL_ESTIMATORS: list[Any] = [
     SMLR(kernel="precomputed"),
     RMLR(),
     RMLR(kernel="poly", degree=2, coding="reference"),
+    OrdinalSMLR(tol=1e-10),
+    OrdinalSMLR(kernel="rbf", tol=1e-10),
     KLR(),
     IVM(),
     SparseRegressor(),

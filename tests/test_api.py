@@ -26,6 +26,7 @@ CONTRACT = {
     "IVM",
     "RVC",
     "RVR",
+    "OrdinalSMLR",
     "smlr_path",
     "alpha_max",
     "coef_interval",

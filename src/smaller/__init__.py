@@ -13,6 +13,7 @@ from smaller.estimators.decisions import MinimumRiskClassifier, PriorShiftClassi
 from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.estimators.kernel_logistic import IVM, KLR
+from smaller.estimators.ordinal import OrdinalSMLR
 from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.estimators.relevance import RVC, RVR
 from smaller.estimators.sbmlr import SBMLR, select_by_evidence
@@ -31,6 +32,7 @@ __all__ = [
     "SMLR",
     "SMLRCV",
     "MinimumRiskClassifier",
+    "OrdinalSMLR",
     "PriorShiftClassifier",
     "RejectOptionClassifier",
     "SparseProbit",

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from smaller import SMLR, SMLRCV
-from smaller.estimators.cross_validated import _choose
+from smaller.estimators.fold_scores import choose
 
 # Short grids for speed: their lower edge is often best, and the warning about it has its own test.
 SHORT_GRID = pytest.mark.filterwarnings("ignore:The chosen alpha:UserWarning")
@@ -71,12 +71,12 @@ def test_one_standard_error_takes_the_larger_alpha() -> None:
 def test_choice_on_a_made_up_table() -> None:
     # alphas decrease along the last axis; the mean is best at index 3, index 1 is within one standard error
     scores = np.array([[-5.0, -2.1, -2.2, -2.0, -3.0], [-5.0, -2.4, -2.6, -2.4, -3.0]])[:, None, :]
-    assert _choose(scores, "min") == (0, 3)
-    assert _choose(scores, "1se") == (0, 1)
+    assert choose(scores, "min") == (0, 3)
+    assert choose(scores, "1se") == (0, 1)
 
 
 def test_ties_go_to_the_larger_alpha() -> None:
-    assert _choose(np.zeros((3, 1, 4)), "min") == (0, 0)
+    assert choose(np.zeros((3, 1, 4)), "min") == (0, 0)
 
 
 def test_edge_of_the_grid_is_warned_about() -> None:

@@ -31,7 +31,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from smaller import IVM, JCFO, KLR, RMLR, RVC, SBMLR, SMLR, SMLRCV, SparseProbit
+from smaller import IVM, JCFO, KLR, RMLR, RVC, SBMLR, SMLR, SMLRCV, OrdinalSMLR, SparseProbit
 from smaller.export import ExportError, formula_of, to_json, to_onnx, to_sql
 from smaller.export.formula import log_erfcx_coefficients
 
@@ -127,6 +127,24 @@ def preparation(frame: pd.DataFrame) -> ColumnTransformer:
 
 
 # ---- equal probabilities -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("K", [2, 3, 6])
+def test_grades(reader: str, K: int) -> None:
+    frame, _ = table(2000, 4)
+    y = np.digitize(frame["x0"].rank(), 2000 * np.arange(1, K) / K + 1)
+    for settings in ({}, {"kernel": "rbf", "n_centers": 9}):
+        model = make_pipeline(preparation(frame), OrdinalSMLR(alpha=5.0, random_state=0, **settings))
+        model.fit(frame[:500], y[:500])
+        assert np.abs(READERS[reader](model, frame) - model.predict_proba(frame)).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("write", [to_json, to_sql, to_onnx])
+def test_an_offset_is_no_column(write: Any) -> None:
+    frame, y = numbers(200, 2)
+    with pytest.raises(ExportError, match="fitted with an offset"):
+        write(SMLR(alpha=20.0).fit(frame, y, offset=np.linspace(-1.0, 1.0, 200)))
 
 
 @pytest.mark.parametrize("reader", READERS)

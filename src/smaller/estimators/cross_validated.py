@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +16,7 @@ from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.cv_elsewhere import cross_paths
 from smaller.estimators.feature_cap import affordable, check_max_features
-from smaller.estimators.fold_scores import score_fold
+from smaller.estimators.fold_scores import choose, score_fold, warn_at_edge
 from smaller.estimators.folds import folds_of
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.located import LocatedData, located, refuse_unusual
@@ -239,7 +238,7 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
             progress=progress,
             **{name: value for name, value in self._options().items() if name != "method"},
         )
-        best, chosen = _choose(found.scores, self.rule, found.allowed)
+        best, chosen = choose(found.scores, self.rule, found.allowed)
         path = found.path(best, data.classes)
         solution = self._keep_choice(found.grids, found.scores, best, chosen, path, found.paths[best].points, "engine")
         return data, Fitted(Linear(), None, solution.w, solution.b, found.units[best].likelihood, solution)
@@ -259,7 +258,7 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
         solver: str,
     ) -> Solution:
         """Keep the grid, the scores and the path; return the chosen point of it."""
-        _warn_at_edge(chosen, grids[best])
+        warn_at_edge(chosen, grids[best])
         self.l1_ratio_, self.alpha_ = self._ratios()[best], float(grids[best][chosen])
         single = np.ndim(self.l1_ratio) == 0
         self.alphas_ = grids[0] if single else np.stack(grids)
@@ -318,7 +317,7 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
             for i, train, test in tasks
         )
         table = np.array(scores).reshape(len(folds), len(ratios), -1)
-        best, chosen = _choose(table, self.rule, allowed)
+        best, chosen = choose(table, self.rule, allowed)
         points = walks.get(best) or trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
         assembly = assemblies[best]
         null = assembly.problem.null()
@@ -358,32 +357,3 @@ def _repeat(model: SMLR, alpha: float, options: dict[str, Any], data: TrainingDa
     assert isinstance(problem.prior, ElasticNet)
     solution = solve(problem.with_prior(problem.prior.times(alpha)), **options)
     return Ended(basis, assembly, solution.w, solution.b)
-
-
-def _choose(scores: Array, rule: str, allowed: Array | None = None) -> tuple[int, int]:
-    """Return the indices of the best mix and of the chosen strength; ties go to the larger alpha.
-
-    ``scores`` is (n_folds, n_l1_ratios, n_alphas), alphas decreasing, larger is better. Only what is ``allowed``
-    (n_l1_ratios, n_alphas) takes part.
-    """
-    scores = scores[~np.isnan(scores).all(axis=(1, 2))]  # without the folds that hold out no weight
-    mean = scores.mean(axis=0) if len(scores) else np.full(scores.shape[1:], np.nan)
-    if allowed is not None:
-        mean = np.where(allowed, mean, np.nan)
-    if np.isnan(mean).all():
-        raise ValueError("scoring returned NaN for every alpha.")
-    best, chosen = np.unravel_index(int(np.nanargmax(mean)), mean.shape)
-    if rule == "1se" and len(scores) > 1:
-        error = scores[:, best, chosen].std(ddof=1) / np.sqrt(len(scores))
-        chosen = np.flatnonzero(mean[best] >= mean[best, chosen] - error)[0]
-    return int(best), int(chosen)
-
-
-def _warn_at_edge(chosen: int, alphas: Array) -> None:
-    if len(alphas) > 1 and chosen == len(alphas) - 1:
-        warnings.warn(
-            f"The chosen alpha {alphas[-1]:.4g} is the smallest of the grid, so a smaller one may be better: "
-            "lower eps, or give smaller alphas.",
-            UserWarning,
-            stacklevel=4,
-        )

@@ -1,7 +1,8 @@
-"""How well the strengths of a path do on the rows that a fold holds out."""
+"""How well the strengths of a path do on the rows that folds hold out, and the choice among them."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from smaller.estimators.smlr import SMLR
 from smaller.searches.path import PathPoint, trace_path
 from smaller.validation import TrainingData
 
-__all__ = ["score_fold"]
+__all__ = ["choose", "judged", "score_fold", "warn_at_edge"]
 
 
 def score_fold(
@@ -52,10 +53,10 @@ def score_fold(
         shares = data.shares[test]
         test_weight = (shares if test_weight is None else test_weight[:, None] * shares).ravel()
         codes, log_proba = np.tile(np.arange(shares.shape[1]), len(test)), np.repeat(log_proba, shares.shape[1], axis=0)
-    return _judged(scoring, log_proba, codes, data.classes, test_weight)
+    return judged(scoring, log_proba, codes, data.classes, test_weight)
 
 
-def _judged(scoring: Any, log_proba: Array, codes: Array, classes: Array, weight: Array | None) -> Array:
+def judged(scoring: Any, log_proba: Array, codes: Array, classes: Array, weight: Array | None) -> Array:
     """Return the score of every strength, from the log-probabilities (rows, strengths, classes) of rows with labels."""
     if scoring == "neg_log_loss":
         rows = np.maximum(log_proba[np.arange(len(codes)), :, codes], np.log(SMALLEST_PROBABILITY))
@@ -123,3 +124,33 @@ class _Fixed(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Array:
         return self.classes_[self.predict_log_proba(X).argmax(axis=1)]
+
+
+def choose(scores: Array, rule: str, allowed: Array | None = None) -> tuple[int, int]:
+    """Return the indices of the best mix and of the chosen strength; ties go to the larger alpha.
+
+    ``scores`` is (n_folds, n_l1_ratios, n_alphas), alphas decreasing, larger is better. Only what is ``allowed``
+    (n_l1_ratios, n_alphas) takes part.
+    """
+    scores = scores[~np.isnan(scores).all(axis=(1, 2))]  # without the folds that hold out no weight
+    mean = scores.mean(axis=0) if len(scores) else np.full(scores.shape[1:], np.nan)
+    if allowed is not None:
+        mean = np.where(allowed, mean, np.nan)
+    if np.isnan(mean).all():
+        raise ValueError("scoring returned NaN for every alpha.")
+    best, chosen = np.unravel_index(int(np.nanargmax(mean)), mean.shape)
+    if rule == "1se" and len(scores) > 1:
+        error = scores[:, best, chosen].std(ddof=1) / np.sqrt(len(scores))
+        chosen = np.flatnonzero(mean[best] >= mean[best, chosen] - error)[0]
+    return int(best), int(chosen)
+
+
+def warn_at_edge(chosen: int, alphas: Array) -> None:
+    """Warn where the end of the grid was chosen."""
+    if len(alphas) > 1 and chosen == len(alphas) - 1:
+        warnings.warn(
+            f"The chosen alpha {alphas[-1]:.4g} is the smallest of the grid, so a smaller one may be better: "
+            "lower eps, or give smaller alphas.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -88,7 +88,8 @@ class Formula:
     """Class probabilities of a row: ``link(intercept + weights' h)``, h the features or their kernel values.
 
     ``weights`` is (d, q), or (m, q) for a kernel with m centres. One output is the score of the second of two classes.
-    ``link``: "logistic", "softmax", "probit" (one output: Phi; more: Phi of each, divided by their sum).
+    ``link``: "logistic", "softmax", "probit" (one output: Phi; more: Phi of each, divided by their sum), "cumulative"
+    (a score for every class but the first: whether the class or a higher one is reached).
 
     See Also
     --------

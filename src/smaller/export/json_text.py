@@ -16,6 +16,11 @@ FORMAT = "smaller-formula"
 _LINKS = {
     "logistic": "The score s is that of the second class; its probability is 1 / (1 + exp(-s)).",
     "softmax": "Every class has a score; its probability is exp(score), divided by the sum of all exp(score).",
+    "cumulative": (
+        "The classes are grades. Every grade but the first has a score s, and 1 / (1 + exp(-s)) is the probability "
+        "that it, or a higher one, is reached. A grade's own probability is that of reaching it (the first: 1) less "
+        "that of reaching the next (after the last: 0)."
+    ),
     "probit": (
         "Phi is the normal distribution function: log Phi(-u) = log(t/2) - u^2/2 + c0 + c1 t + c2 t^2 + ..., where "
         "u >= 0, t = 1 / (1 + u / sqrt(8)), c is log_erfcx; Phi(u) = 1 - Phi(-u)."

@@ -230,6 +230,10 @@ class _Builder:
 
     def probabilities(self, scores: str) -> str:
         q, link = len(self.formula.intercept), self.formula.link
+        if link == "cumulative":  # of reaching every grade but the first; neighbours differ by a grade's own
+            steps = np.eye(q, q + 1, 1) - np.eye(q, q + 1)
+            reached = self.op("MatMul", self.op("Sigmoid", scores), steps)
+            return self.op("Add", reached, np.eye(1, q + 1), out="probabilities")
         if link == "probit":
             both = self.op("Concat", self.op("Neg", scores), scores, axis=1) if q == 1 else scores
             scores = self._log_phi(both)

@@ -27,9 +27,10 @@ from sklearn.utils.validation import check_is_fitted
 from smaller import kernels
 from smaller.arrays import Array
 from smaller.estimators.base import KernelOrLinearClassifier, feature_names
+from smaller.estimators.ordinal import OrdinalSMLR
 from smaller.estimators.relevance import RVC
 from smaller.export.formula import ExportError, Feature, Formula, Kernel, plain
-from smaller.likelihoods import Multinomial, Probit
+from smaller.likelihoods import Multinomial, Ordinal, Probit
 
 __all__ = ["apply", "columns_of", "formula_of", "predictor"]
 
@@ -42,8 +43,8 @@ def formula_of(model: Any) -> Formula:
     Parameters
     ----------
     model : estimator
-        A fitted `SMLR`, `SMLRCV`, `RMLR`, `SBMLR`, `SparseProbit`, `JCFO`, `JCFOCV`, `KLR`, `IVM`, or `RVC` with
-        ``moderate=False``.
+        A fitted `SMLR`, `SMLRCV`, `RMLR`, `SBMLR`, `SparseProbit`, `JCFO`, `JCFOCV`, `KLR`, `IVM`, `OrdinalSMLR`, or
+        `RVC` with ``moderate=False``.
 
     Returns
     -------
@@ -118,7 +119,20 @@ def _(model: KernelOrLinearClassifier, features: Features, columns: tuple[str, .
     return _classifier(model, features, columns, named)
 
 
-def _classifier(model: Any, features: Features, columns: tuple[str, ...], named: bool) -> Formula:
+@predictor.register
+def _(model: OrdinalSMLR, features: Features, columns: tuple[str, ...], named: bool) -> Formula:
+    return _classifier(model, features, columns, named, intercept=-model.thresholds_)
+
+
+def _classifier(
+    model: Any, features: Features, columns: tuple[str, ...], named: bool, intercept: Array | None = None
+) -> Formula:
+    if vars(model).get("_offset", False):
+        raise ExportError(
+            f"This {type(model).__name__} was fitted with an offset, which is no column of the table: a formula of the "
+            "columns alone would leave it out."
+        )
+    intercept = np.atleast_1d(np.asarray(model.intercept_ if intercept is None else intercept, dtype=np.float64))
     linear = hasattr(model, "coef_")
     weights = np.atleast_2d(model.coef_ if linear else model.dual_coef_).T
     return Formula(
@@ -127,8 +141,8 @@ def _classifier(model: Any, features: Features, columns: tuple[str, ...], named:
         named=named,
         features=tuple(features),
         kernel=None if linear else _kernel(model._basis_.kernel, model.support_vectors_, len(features)),
-        weights=np.asarray(weights, dtype=np.float64),
-        intercept=np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64)),
+        weights=np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(weights), len(intercept))),
+        intercept=intercept,
         link=_link(model._likelihood),
         classes=tuple(plain(label) for label in model.classes_),
     )
@@ -142,6 +156,11 @@ def _link(likelihood: Any) -> str:
 @_link.register
 def _(likelihood: Multinomial) -> str:
     return "logistic" if likelihood.n_outputs == 1 else "softmax"
+
+
+@_link.register
+def _(likelihood: Ordinal) -> str:
+    return "logistic" if likelihood.n_free == 1 else "cumulative"
 
 
 @_link.register

@@ -76,6 +76,8 @@ def as_sql(formula: Formula, *, table: str = "data", keep: Sequence[str] = (), d
     stages += _kernel_stages(formula)
     stages.append(("scores", _scores(formula)))
     q = len(formula.intercept)
+    if formula.link == "cumulative":
+        return _query(stages + _cumulative_stages(q), formula, kept, keep, table)
     if formula.link == "probit":
         stages += _probit_stages(q)
     elif q == 1:
@@ -180,6 +182,17 @@ def _scores(formula: Formula) -> Stage:
         terms = [f"{_literal(weight)} * {name}{j}" for j, weight in enumerate(weights, 1) if weight]
         stage.append((f"s{k}", _sum([_literal(intercept), *terms])))
     return stage
+
+
+def _cumulative_stages(q: int) -> list[tuple[str, Stage]]:
+    """Return the probability of reaching every grade but the first, and the differences of neighbours."""
+    names = range(1, q + 1)
+    tails: Stage = [(f"l{k}", _exp(f"-abs(s{k})")) for k in names]
+    reached: Stage = [(f"r{k}", f"CASE WHEN s{k} < 0.0 THEN l{k} ELSE 1.0 END / (1.0 + l{k})") for k in names]
+    edges = ["1.0", *(f"r{k}" for k in names), "0.0"]
+    shares: Stage = [(f"e{k}", f"{edges[k - 1]} - {edges[k]}") for k in range(1, q + 2)]
+    tails = _carried([f"s{k}" for k in names]) + tails
+    return [("tails", tails), ("reached", reached), ("shares", [*shares, ("total", "1.0")])]
 
 
 def _probit_stages(q: int) -> list[tuple[str, Stage]]:

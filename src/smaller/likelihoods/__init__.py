@@ -9,11 +9,13 @@ why one inner loop serves them all.
 
 from smaller.likelihoods.gaussian import Gaussian
 from smaller.likelihoods.multinomial import Multinomial
+from smaller.likelihoods.ordinal import Ordinal
 from smaller.likelihoods.probit import Probit
 from smaller.likelihoods.protocol import Curvature, Likelihood
 
-__all__ = ["ALL_LIKELIHOODS", "Curvature", "Gaussian", "Likelihood", "Multinomial", "Probit"]
+__all__ = ["ALL_LIKELIHOODS", "Curvature", "Gaussian", "Likelihood", "Multinomial", "Ordinal", "Probit"]
 
+# Those with a free number for every output; of `Ordinal`, whose thresholds share one, only `smaller.rows` know.
 ALL_LIKELIHOODS: tuple[Likelihood, ...] = (
     Multinomial(2),
     Multinomial(3),

@@ -146,12 +146,7 @@ class HostRows:
         curvature = self._curvature(place).damped(damping, self._weight_of(place))
         if not self._tied:
             return self.design.gram(curvature, left, right)
-        # eta_k = x'w + b_k for every k: a weight moves all of them, and its entry is the sum over them.
-        (near, rows), (far, columns) = (self._spread_over_outputs(*side) for side in (left, right or left))
-        H = self.design.gram(curvature, near, far)
-        if H.size == 0:
-            return np.zeros((len(rows), len(columns)))
-        return np.add.reduceat(np.add.reduceat(H, rows, axis=0), columns, axis=1)
+        return self._tied_hessian(curvature, left, left if right is None else right)
 
     def outputs(self, place: Place) -> Array:
         eta = self._memo.get(place)
@@ -281,14 +276,21 @@ class HostRows:
         H = np.diag(curvature.d.sum(axis=0)[:m])
         return H if curvature.u is None or m == 0 else H - curvature.u.T @ curvature.u
 
-    def _spread_over_outputs(self, columns: Array, outputs: Array) -> tuple[Coordinates, Array]:
-        """Return coordinates in which a weight has one entry for every free number, and where each weight starts."""
-        m = self.likelihood.n_free
-        counts = np.where(columns < self.n_columns, m, 1)
-        starts = np.cumsum(counts) - counts
-        within = np.arange(counts.sum()) - np.repeat(starts, counts)
-        real = np.repeat(columns < self.n_columns, counts)
-        return (np.repeat(columns, counts), np.where(real, within, np.repeat(outputs, counts))), starts
+    def _tied_hessian(self, curvature: Curvature, left: Coordinates, right: Coordinates) -> Array:
+        """Return the Hessian where ``eta_k = x'w + b_k`` for every k: a weight moves all of them."""
+        d, u = curvature.d, curvature.u
+        between = d if u is None else d - u * u.sum(axis=1, keepdims=True)  # (n, m), of x'w against each b_k
+        inner, outer = left[0] < self.n_columns, right[0] < self.n_columns
+        H = np.empty((len(inner), len(outer)))
+        weights = [(columns[real], 0 * columns[real]) for columns, real in ((left[0], inner), (right[0], outer))]
+        if inner.any() and outer.any():
+            H[np.ix_(inner, outer)] = self.design.gram(self._narrow(curvature), *weights)
+        if not outer.all():
+            H[np.ix_(inner, ~outer)] = self._adjoint(left[0][inner], between)[:, right[1][~outer]]
+        if not inner.all():
+            H[np.ix_(~inner, outer)] = self._adjoint(right[0][outer], between)[:, left[1][~inner]].T
+            H[np.ix_(~inner, ~outer)] = self._free_hessian(curvature)[np.ix_(left[1][~inner], right[1][~outer])]
+        return H
 
     def _rows(self, index: Array) -> HostRows:
         return replace(
