@@ -237,8 +237,8 @@ class Crew:
             try:
                 return future.result(timeout=_LOOK)
             except Waited:
-                if future.status != "pending":
-                    raise
+                if future.status != "pending":  # it ended just after the wait; or the error is the task's own
+                    return future.result()
             if self.client.nthreads():
                 alone = None
             elif time.monotonic() - (alone := alone or time.monotonic()) > patience:

@@ -1,0 +1,1 @@
+"""Rows beyond the memory of one process: files, and a local Dask cluster beside its rivals."""
