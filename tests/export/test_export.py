@@ -129,17 +129,6 @@ def preparation(frame: pd.DataFrame) -> ColumnTransformer:
 # ---- equal probabilities -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("K", [2, 3, 6])
-def test_grades(reader: str, K: int) -> None:
-    frame, _ = table(2000, 4)
-    y = np.digitize(frame["x0"].rank(), 2000 * np.arange(1, K) / K + 1)
-    for settings in ({}, {"kernel": "rbf", "n_centers": 9}):
-        model = make_pipeline(preparation(frame), OrdinalSMLR(alpha=5.0, random_state=0, **settings))
-        model.fit(frame[:500], y[:500])
-        assert np.abs(READERS[reader](model, frame) - model.predict_proba(frame)).max() < TOLERANCE
-
-
 @pytest.mark.parametrize("write", [to_json, to_sql, to_onnx])
 def test_an_offset_is_no_column(write: Any) -> None:
     frame, y = numbers(200, 2)
@@ -162,6 +151,8 @@ def test_table_with_gaps_and_categories(reader: str, K: int) -> None:
         SMLR(alpha=3.0, coding="reference"),
         SMLRCV(alphas=5, cv=2, relax=True),
         SMLR(alpha=1.0, kernel="rbf", n_centers=40),
+        OrdinalSMLR(alpha=1.0),
+        OrdinalSMLR(alpha=1.0, kernel="rbf", n_centers=20),
         RMLR(alpha=1.0),
         SBMLR(),
         SparseProbit(),
