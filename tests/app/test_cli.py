@@ -540,3 +540,42 @@ def test_kill_while_the_results_are_written_leaves_the_old_ones_or_the_new(
         assert not list(folder.glob(".smaller*"))
         write_together(folder, before)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before  # a dead run's leftovers are gone
+
+
+def test_grades(run: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 4))
+    grades = np.array(["low", "middle", "high"])
+    y = grades[np.digitize(2.0 * X[:, 0] - X[:, 1] + rng.logistic(size=150), [-1.0, 1.0])]
+    lines = ["a,b,c,d,stage", *(",".join([*(f"{x:.4f}" for x in row), label]) for row, label in zip(X, y, strict=True))]
+    table = tmp_path / "stages.csv"
+    table.write_text("\n".join(lines), encoding="utf-8")
+    out = tmp_path / "report"
+    fit = ("fit", table, "--target", "stage", "--repeats", "1", "--no-shuffle", "--alphas", "20")
+    code, _, _ = run(*fit, "--ordinal", "low, middle,high", "--out", out)
+    assert code == 0
+    facts = json.loads((out / "report.json").read_text())
+    assert facts["classes"] == ["low", "middle", "high"]
+    assert facts["class_counts"] == [int((y == grade).sum()) for grade in grades]
+    assert {row["name"] for row in facts["chosen"]["features"]} >= {"a", "b"}
+    assert len(facts["chosen"]["intercepts"]) == 2
+    confusion = np.array(facts["confusion"])
+    assert confusion.sum(axis=1).tolist() == facts["class_counts"]
+    assert np.trace(confusion) > np.trace(confusion[:, ::-1])
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "the odds of <b>each step up</b> (low → middle → high)" in page
+    with (out / "features.csv").open(encoding="utf-8") as file:
+        assert {row["class"] for row in csv.DictReader(file)} == {"each step up"}
+    model = load(out / "model.smaller")
+    assert model.classes.tolist() == grades.tolist()
+    code, said, _ = run("predict", out / "model.smaller", table)
+    assert code == 0
+    header = said.splitlines()[0]
+    assert header.index("p(low)") < header.index("p(middle)") < header.index("p(high)")
+    for extra, words in (
+        (("--ordinal", "low,high"), "--ordinal must name every class"),
+        (("--ordinal", "low,middle,high", "--model", "ivm"), "--ordinal has a model of its own"),
+    ):
+        code, _, error = run(*fit, *extra, "--out", tmp_path / "never")
+        assert code == 2
+        assert words in error

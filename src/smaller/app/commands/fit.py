@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from smaller.app.commands.options import (
@@ -53,6 +55,9 @@ def fit(
     ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Try shuffled labels, too.")] = True,
     alphas: Annotated[int, typer.Option(min=2, max=1000, help="Number of strengths that smlr tries.")] = 50,
+    ordinal: Annotated[
+        str | None, typer.Option(help="Grades of the target from lowest to highest: low,middle,high.")
+    ] = None,
     eps: Annotated[float | None, typer.Option(help="Smallest strength as a share of the largest.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
@@ -70,8 +75,24 @@ def fit(
     check_folder(out)
     question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()))
     data = prepare(read_table(table, encoding=encoding, header=header), question)
+    grades = None if ordinal is None else _grades(ordinal, data.y, model)
     how = Procedure(model, rule, seed, repeats, shuffle, alphas=alphas, eps=eps)
+    if grades is not None:
+        how = replace(how, model="ordinal", grades=grades)
     _study(data, how, out, f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet)
+
+
+def _grades(text: str, y: Any, model: str) -> tuple[Any, ...]:
+    """Return the target's classes in the order that the user names."""
+    if model != "smlr":
+        raise TableError(f"--ordinal has a model of its own: leave --model {model} out.")
+    known = {str(label): label for label in np.unique(y).tolist()}
+    named = [part.strip() for part in text.split(",")]
+    if sorted(named) != sorted(known):
+        raise TableError(
+            f"--ordinal must name every class of the target once, lowest first ({', '.join(known)}), not {text!r}."
+        )
+    return tuple(known[one] for one in named)
 
 
 def _study(

@@ -9,6 +9,7 @@ import json
 
 from smaller.app.delimited import csv_text
 from smaller.app.report.page import render
+from smaller.app.report.words import weighted_classes
 from smaller.app.study.schema import Facts
 
 __all__ = ["features_csv", "render", "report_json"]
@@ -22,7 +23,7 @@ def report_json(facts: Facts) -> str:
 def features_csv(facts: Facts) -> str:
     """Return the chosen features as CSV, one line per feature and class."""
     lines = [["feature", "class", "weight_per_standard_deviation", "weight_per_unit", "selection_frequency"]]
-    classes = facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"]
+    classes = weighted_classes(facts)
     for row in facts["chosen"]["features"] if facts["chosen"] else []:
         for label, scaled, original in zip(classes, row["weights"], row["original"], strict=True):
             if scaled:

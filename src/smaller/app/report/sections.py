@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from smaller.app.report.svg import bars, calibration_chart, import_chart, path_chart, score_chart
-from smaller.app.report.words import count, estimate, name, percent
+from smaller.app.report.words import count, estimate, name, percent, weighted_classes
 from smaller.app.study.schema import Facts
 from smaller.app.study.verdict import WITHHELD
 
@@ -30,7 +30,13 @@ def features(facts: Facts) -> str:
         return ""
     classes, rows = facts["classes"], facts["chosen"]["features"]
     longest = max(abs(weight) for row in rows for weight in row["weights"])
-    if len(classes) == 2:
+    if facts["graded"]:
+        steps = " → ".join(name(label) for label in classes)
+        direction = (
+            f"A bar to the right raises the odds of <b>each step up</b> ({steps}) alike, to the left it lowers them"
+        )
+        charts = _class_chart(rows, 0, "each step up", longest)
+    elif len(classes) == 2:
         direction = f"Bars to the right speak for <b>{name(classes[1])}</b>, to the left for <b>{name(classes[0])}</b>"
         charts = _class_chart(rows, 0, f"towards {classes[1]} (right) or {classes[0]} (left)", longest)
     else:
@@ -79,16 +85,21 @@ def _stability(facts: Facts) -> str:
 
 def _weights_table(facts: Facts) -> str:
     chosen = facts["chosen"] or {"features": [], "intercepts": []}
-    classes = facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"][:SHOWN_CLASSES]
+    classes = weighted_classes(facts)[:SHOWN_CLASSES]
     head = "".join(f"<th>{name(label, 24)}</th>" for label in classes)
     lines = []
     for row in chosen["features"][:TABLE_FEATURES]:
         cells = "".join(f"<td>{value:.4g}</td>" if value else "<td></td>" for value in row["original"][: len(classes)])
         lines.append(f"<tr><td>{name(row['name'])}</td>{cells}</tr>")
-    intercepts = "".join(f"<td>{value:.4g}</td>" for value in chosen["intercepts"][: len(classes)])
+    if facts["graded"]:
+        steps = zip(facts["classes"][1:], chosen["intercepts"], strict=True)
+        rest = "".join(f"<tr><td>(step up to {name(label)})</td><td>{value:.4g}</td></tr>" for label, value in steps)
+    else:
+        cells = "".join(f"<td>{value:.4g}</td>" for value in chosen["intercepts"][: len(classes)])
+        rest = f"<tr><td>(intercept)</td>{cells}</tr>"
     return (
         "<details><summary>Weights in original units</summary><div class='scroll'><table><thead><tr><th>unit of</th>"
-        f"{head}</tr></thead><tbody>{''.join(lines)}<tr><td>(intercept)</td>{intercepts}</tr></tbody></table></div>"
+        f"{head}</tr></thead><tbody>{''.join(lines)}{rest}</tbody></table></div>"
         "<p><small>Change of the log-odds for one unit of the feature as it is in the table.</small></p></details>"
     )
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-__all__ = ["count", "estimate", "name", "percent"]
+from smaller.app.study.schema import Facts
+
+__all__ = ["count", "estimate", "name", "percent", "weighted_classes"]
 
 
 def name(text: Any, length: int = 80) -> str:
     """Return a name on one line, cut to a readable length and escaped."""
     shown = " ".join(str(text).split())
     return escape(shown if len(shown) <= length else shown[: length - 1] + "…")
+
+
+def weighted_classes(facts: Facts) -> list[str]:
+    """Return what the weights of a feature speak for, one after another."""
+    if facts["graded"]:
+        return ["each step up"]
+    return facts["classes"][1:] if len(facts["classes"]) == 2 else facts["classes"]
 
 
 def count(value: float) -> str:

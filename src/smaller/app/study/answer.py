@@ -125,7 +125,8 @@ def run_study(
         tick("report")
         learnt = slice(None) if plan.nested else plan.repeats[0][0][0]
         bound = say.generalisation_bound(pipeline, X, y, learnt)
-    classes, counts = np.unique(y, return_counts=True)
+    classes = how.labels(y)
+    counts = np.array([np.count_nonzero(y == label) for label in classes])
     table_model = TableModel(encoder, pipeline, counts / counts.sum(), _settings(how, encoder.target))
     names = encoder.features
     chosen = say.chosen(pipeline, names, stability.frequencies)
@@ -143,6 +144,7 @@ def run_study(
         "features": int(X.shape[1]),
         "columns": len(encoder.columns) + len(encoder.block_names),
         "classes": [str(label) for label in classes.tolist()],
+        "graded": how.grades is not None,
         "class_counts": counts.tolist(),
         "plan": plan.sentence,
         "nested": plan.nested,

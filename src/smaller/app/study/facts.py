@@ -19,7 +19,8 @@ def original_units(pipeline: Any) -> tuple[Array, Array]:
     scaler, model = pipeline.named_steps["scale"], pipeline[-1]
     weights = model.coef_ / scaler.scale_
     mean = 0.0 if scaler.mean_ is None or not scaler.with_mean else weights @ scaler.mean_
-    return weights, model.intercept_ - mean
+    intercepts = -model.thresholds_ if hasattr(model, "thresholds_") else model.intercept_
+    return weights, intercepts - mean
 
 
 def chosen(pipeline: Any, names: list[str], frequencies: Array | None) -> dict[str, Any] | None:
@@ -89,7 +90,8 @@ def generalisation_bound(pipeline: Any, X: Any, y: Array, learnt: Array | slice)
     any data are seen. That the scaling is estimated on the same rows is left for the report to say.
     """
     model = pipeline[-1]
-    if not hasattr(model, "coef_") or len(model.classes_) != 2 or not model.coef_.any():
+    logistic = hasattr(model, "coef_") and hasattr(model, "intercept_") and len(model.classes_) == 2
+    if not logistic or not model.coef_.any():
         return None
     bound = pac_bayes_bound(
         model,

@@ -133,7 +133,7 @@ def predict_held_out(
     name: str = "honest error",
 ) -> HeldOut:
     """Fit on every training part and predict its test part."""
-    classes = np.unique(y)
+    classes = how.labels(y)
     sizes: list[int] = []
     proba = np.full((len(plan.repeats), len(y), len(classes)), np.nan)
     penalised = np.full_like(proba, np.nan)
@@ -152,7 +152,7 @@ def predict_held_out(
     rows = np.flatnonzero(np.isfinite(proba).all(axis=(0, 2)))
     if not len(rows):  # predictions that are not numbers: whoever judges them must see them
         rows = np.sort(plan.repeats[0][0][1])
-    codes = np.searchsorted(classes, y[rows])
+    codes = _places(y[rows], classes)
     relaxed = bool(np.isfinite(penalised[:, rows]).all())
     unit = "feature" if MODELS[how.model].linear else "point"
     return HeldOut(
@@ -172,10 +172,17 @@ def with_shuffled_labels(
         return None
 
 
+def _places(labels: Array, classes: Array) -> Array:
+    """Return where labels stand among the classes, whatever their order."""
+    order = np.argsort(classes)
+    places: Array = order[np.searchsorted(classes, labels, sorter=order)]
+    return places
+
+
 def _known(P: Array, present: Array, classes: Array) -> Array:
     """Return probabilities of all classes; one that was absent in training gets next to none."""
     full = np.full((len(P), len(classes)), _LEAST)
-    full[:, np.searchsorted(classes, present)] = np.maximum(P, _LEAST)
+    full[:, _places(present, classes)] = np.maximum(P, _LEAST)
     return np.asarray(full / full.sum(axis=1, keepdims=True))
 
 

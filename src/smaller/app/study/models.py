@@ -35,6 +35,7 @@ class ModelSpec:
     citation: str
     most_rows: int = 10**9
     linear: bool = True
+    graded: bool = False  # only where the target's classes are known to be grades
 
 
 _SMLR_2005 = (
@@ -70,6 +71,13 @@ MODELS: dict[str, ModelSpec] = {
         "classifier design. IEEE PAMI 26(9).",
         most_rows=2_000,
         linear=False,
+    ),
+    "ordinal": ModelSpec(
+        "smaller.estimators.ordinal",
+        "OrdinalSMLR",
+        "sparse proportional-odds regression of grades, strength chosen by cross-validation",
+        "McCullagh (1980). Regression models for ordinal data. JRSS B 42(2).",
+        graded=True,
     ),
     "sparse-probit": ModelSpec(
         "smaller.estimators.adaptive",
@@ -110,6 +118,8 @@ class Procedure:
         Whether units follow each other in time.
     gaps : bool, optional
         Whether the table has gaps, perhaps not among the rows learnt from.
+    grades : tuple, optional
+        The classes from lowest to highest, where they have an order.
     """
 
     model: str = "smlr"
@@ -124,6 +134,12 @@ class Procedure:
     class_weight: str | None = None
     ordered: bool = False
     gaps: bool | None = None
+    grades: tuple[Any, ...] | None = None
+
+    def labels(self, y: Array) -> Array:
+        """Return the classes among ``y``: grades from the lowest, others sorted."""
+        present = np.unique(y)
+        return present if self.grades is None else np.array([one for one in self.grades if one in present])
 
     def folds(self, count: int, y: Array, units: Array | None) -> Any:
         """Return the splitter for choices within a training part; every fold gets a row of the rarest class."""
@@ -134,8 +150,8 @@ class Procedure:
 
 
 def available_models() -> list[str]:
-    """Return the names of the models that this installation has."""
-    return [name for name, spec in MODELS.items() if _class(spec) is not None]
+    """Return the names of the models that this installation has, for classes without an order."""
+    return [name for name, spec in MODELS.items() if not spec.graded and _class(spec) is not None]
 
 
 def _class(spec: ModelSpec) -> Any:
@@ -167,6 +183,10 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
             "alphas": how.alphas, "eps": how.eps, "cv": how.folds(FOLDS, y, units), "rule": how.rule, "tol": 1e-5,
             "relax": how.relax, "max_features": how.features,
         },
+        "ordinal": {
+            "alpha": "cv", "alphas": how.alphas, "eps": how.eps, "cv": how.folds(FOLDS, y, units), "rule": how.rule,
+            "order": None if how.grades is None else list(how.grades), "tol": 1e-5,
+        },
         "ivm": {"alphas": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03], "random_state": how.seed},
     }  # fmt: skip
     model = cls(**settings.get(name, {}))
@@ -183,9 +203,9 @@ def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> t
     With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample.
     """
     pipeline = make_model(X, y, how, units)
-    if how.model != "smlr":
+    if how.model not in ("smlr", "ordinal"):
         return (fitted := pipeline.fit(X, y)), fitted
-    if X.shape[0] <= SEARCH_ROWS:
+    if X.shape[0] <= SEARCH_ROWS or how.model == "ordinal":
         return (fitted := pipeline.fit(X, y, **_grouped(units))), fitted
     from smaller import SMLR
 

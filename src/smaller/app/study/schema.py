@@ -20,6 +20,7 @@ class Facts(TypedDict):
     features: int
     columns: int
     classes: list[str]
+    graded: bool
     class_counts: list[int]
     plan: str
     nested: bool
