@@ -121,7 +121,7 @@ def test_any_number_of_workers_gives_the_same_bits(count: int, files: Any, expec
 def test_shelves_of_any_height_give_the_same_bits(
     a_thread: int, files: Any, expected: SMLR, client: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(shelves, "_SHELVES_A_THREAD", a_thread)
+    monkeypatch.setattr("smaller.distributed.rows._SHELVES_A_THREAD", a_thread)
     assert_same_bits(model().fit(shelves.spread(files)), expected)
 
 
@@ -133,7 +133,9 @@ def in_blocks() -> SMLR:
 
 @pytest.mark.parametrize("whom", ["an idle worker", "a worker in a round", "the worker with the question"])
 def test_a_killed_worker_changes_nothing(whom: str, in_blocks: SMLR, monkeypatch: Any) -> None:
-    monkeypatch.setattr(shelves, "_HELD_SHARE", 0.0)  # read again for every question: rounds take a while
+    monkeypatch.setattr(
+        "smaller.distributed.crew._HELD_SHARE", 0.0
+    )  # every question reads again
     with workers(3 if whom == "an idle worker" else 2) as client:
 
         def when() -> list[str]:
@@ -152,7 +154,7 @@ def test_a_killed_worker_changes_nothing(whom: str, in_blocks: SMLR, monkeypatch
 
 
 def test_a_worker_asleep_is_waited_for(in_blocks: SMLR, monkeypatch: Any) -> None:
-    monkeypatch.setattr(shelves, "_HELD_SHARE", 0.0)
+    monkeypatch.setattr("smaller.distributed.crew._HELD_SHARE", 0.0)
     with workers(2) as client:
         pids = client.run(os.getpid)
         thread, hit = strike(

@@ -25,6 +25,7 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("smaller.distributed")
+shelves = pytest.importorskip("smaller.distributed.shelves")
 
 X, LABELS, WEIGHT, D = files.X, files.LABELS, files.WEIGHT, files.D
 COUNTS = (70, 1, 129, 0, 200, 60, 40, 100)  # unequal blocks, one of a row, one of none
@@ -43,9 +44,9 @@ def arrays(X: Any = X, labels: Any = LABELS, counts: tuple[int, ...] = COUNTS) -
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 64], ids=lambda threads: f"for {threads} threads")
 def test_shelves_of_any_height_have_the_bits_of_blocks_in_memory(threads: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(distributed, "_SHELVES_A_THREAD", 1)
-    monkeypatch.setattr(distributed.Crew, "threads", lambda self: threads)
-    monkeypatch.setattr(distributed, "_ADDED_BY_ONE", 2)
+    monkeypatch.setattr("smaller.distributed.rows._SHELVES_A_THREAD", 1)
+    monkeypatch.setattr("smaller.distributed.crew.Crew.threads", lambda self: threads)
+    monkeypatch.setattr("smaller.distributed.rows._ADDED_BY_ONE", 2)
     rows = rows_of(*arrays(), Multinomial)
     assert isinstance(rows, distributed.DaskRows)
     assert len(rows.shelves) == min(threads, len(COUNTS))
@@ -57,7 +58,7 @@ def test_shelves_of_any_height_have_the_bits_of_blocks_in_memory(threads: int, m
 
 
 def test_blocks_beyond_the_memory_are_read_for_every_question(monkeypatch: Any) -> None:
-    monkeypatch.setattr(distributed, "_HELD_SHARE", 0.0)
+    monkeypatch.setattr("smaller.distributed.crew._HELD_SHARE", 0.0)
     reads = []
 
     def read(block: Any) -> Any:
@@ -77,8 +78,8 @@ def test_blocks_beyond_the_memory_are_read_for_every_question(monkeypatch: Any) 
 def test_files_on_shelves_have_the_bits_of_blocks_in_memory(
     tmp_path_factory: Any, ending: str, held: float, monkeypatch: Any, folder: Path
 ) -> None:
-    monkeypatch.setattr(distributed, "_HELD_SHARE", held)
-    monkeypatch.setattr(distributed.Crew, "threads", lambda self: 1)
+    monkeypatch.setattr("smaller.distributed.crew._HELD_SHARE", held)
+    monkeypatch.setattr("smaller.distributed.crew.Crew.threads", lambda self: 1)
     data = from_files(files.pattern(folder, ending), block_mb=files.BLOCK_MB, **files.FORMATS[ending])
     rows = distributed.spread(data).__smaller_rows__(Multinomial)
     assert len(rows.shelves) > 1
@@ -118,14 +119,14 @@ def test_a_shelf_tells_its_size_and_travels_as_a_recipe(folder: Path) -> None:
     source = data.source(Multinomial(3))
     here = files.places()[0]
     question = files_question("at", [here])
-    held = distributed.FileShelf(source.section(2, 6), 2, True)
+    held = shelves.FileShelf(source.section(2, 6), 2, True)
     answer = held.answer(question)
     assert sys.getsizeof(held) > sum(data.counts[2:6]) * D * 8
     recipe = pickle.dumps(held)
     assert len(recipe) < 20_000
     again = pickle.loads(recipe).answer(question)
     assert np.array_equal(again[0].G, answer[0].G)
-    memory = distributed.Shelf(2, list(source.blocks(2, 6)))
+    memory = shelves.Shelf(2, list(source.blocks(2, 6)))
     assert sys.getsizeof(memory) > sum(data.counts[2:6]) * D * 8
     copy = pickle.loads(pickle.dumps(memory))
     for shelf in (memory, copy):
