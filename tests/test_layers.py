@@ -14,7 +14,7 @@ ROOT = Path(smaller.__file__).parent
 # One line per layer, lowest first. A module imports from lower lines, and in its own line only from its left.
 LAYERS = [
     ["_core"],
-    ["threads", "arrays", "kernels", "grams", "factors", "designs"],
+    ["threads", "telling", "arrays", "kernels", "grams", "factors", "designs"],
     ["likelihoods", "priors", "bases"],
     ["rows"],
     ["problem", "row_problem"],

@@ -7,11 +7,12 @@ numbers are those of Cawley, Talbot and Girolami (2006), whose (6) misprints an 
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from smaller.telling import tell
 
 __all__ = [
     "Decisions",
@@ -134,11 +135,10 @@ def adjust_priors(
     if new_priors is None:
         estimate = estimate_priors(P, old)
         if not estimate.converged:
-            warnings.warn(
+            tell(
                 f"The estimate of the new priors still moved after {estimate.n_iter} iterations; the classes "
                 "overlap too much to tell their frequencies apart. Give new_priors if they are known.",
                 RuntimeWarning,
-                stacklevel=2,
             )
         new = estimate.priors
     else:

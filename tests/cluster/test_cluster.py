@@ -133,9 +133,7 @@ def in_blocks() -> SMLR:
 
 @pytest.mark.parametrize("whom", ["an idle worker", "a worker in a round", "the worker with the question"])
 def test_a_killed_worker_changes_nothing(whom: str, in_blocks: SMLR, monkeypatch: Any) -> None:
-    monkeypatch.setattr(
-        "smaller.distributed.crew._HELD_SHARE", 0.0
-    )  # every question reads again
+    monkeypatch.setattr("smaller.distributed.crew._HELD_SHARE", 0.0)  # every question reads again
     with workers(3 if whom == "an idle worker" else 2) as client:
 
         def when() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -25,6 +24,7 @@ from smaller.priors import Jeffreys, Laplace, Prior
 from smaller.problem import Problem
 from smaller.searches.adaptive import Adapted, NoisePrior, Rules, adapt
 from smaller.solvers.driver import Progress
+from smaller.telling import tell
 from smaller.validation import (
     Responses,
     TrainingData,
@@ -271,17 +271,15 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
     def _warn(self, adapted: Adapted, data: Responses) -> None:
         warn_unless_converged(self, self.solution_)
         if self.n_active_ == 0 and np.ptp(data.y if data.weight is None else data.y[data.weight > 0]) > 0:
-            warnings.warn(
+            tell(
                 f"SparseRegressor kept no {'feature' if self.kernel is None else 'kernel'}: it predicts the mean for "
                 f"every row. {_advice(self)}",
-                stacklevel=3,
             )
         elif adapted.interpolates and self.n_active_ and self.solution_.converged:
             advice = "Give noise" if self.kernel is None else "Choose a wider kernel (smaller gamma), give noise"
-            warnings.warn(
+            tell(
                 "SparseRegressor interpolates the data: the noise variance fell to zero and nothing more was pruned. "
                 f"{advice}, or a noise_scale > 0.",
-                stacklevel=3,
             )
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -440,12 +438,11 @@ class SparseProbit(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
     def _store(self, data: TrainingData, fitted: Fitted) -> None:
         super()._store(data, fitted)
         self.n_active_ = int(np.count_nonzero(fitted.w.any(axis=1)))
-        warn_far_rows(self, data, 6)
+        warn_far_rows(self, data)
         empty = ~fitted.w.any(axis=0)
         if empty.any():
             which = "" if len(empty) == 1 else f" for the class(es) {data.classes[empty].tolist()}"
-            warnings.warn(
+            tell(
                 f"SparseProbit kept no {'feature' if self.kernel is None else 'kernel'}{which}: the share in the "
                 f"training data is predicted for every row. {_advice(self)}",
-                stacklevel=5,
             )

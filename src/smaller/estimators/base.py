@@ -7,7 +7,6 @@ elsewhere.
 from __future__ import annotations
 
 import logging
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from smaller.kernels import make_kernel
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.problem import Solution
 from smaller.solvers.driver import Progress
+from smaller.telling import tell
 from smaller.validation import (
     TrainingData,
     check_classification_data,
@@ -69,10 +69,9 @@ def warn_unless_converged(estimator: Any, solution: Solution) -> None:
     """Warn once, with the status sentence and the certificate, when the tolerance was not met."""
     if not solution.converged:
         gap = "" if solution.gap is None else f" (gap {solution.gap:.3g} of a null loss of {solution.scale:.4g})"
-        warnings.warn(
+        tell(
             f"{type(estimator).__name__} did not converge: {solution.status.value}{gap}",
             ConvergenceWarning,
-            stacklevel=5,  # the caller of fit: past _fit, fit and the wrapper of scikit-learn's callbacks
         )
 
 

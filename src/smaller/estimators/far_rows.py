@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from smaller.telling import tell
 from smaller.validation import TrainingData
 
 __all__ = ["far_rows", "warn_far_rows"]
@@ -24,7 +24,7 @@ def far_rows(model: Any, data: TrainingData) -> float:
     return float(np.mean(block.max(axis=1) < _FAR))
 
 
-def warn_far_rows(model: Any, data: TrainingData, level: int) -> None:
+def warn_far_rows(model: Any, data: TrainingData) -> None:
     """Say so when a fit with a Gaussian kernel leaves most rows far from all centres that it keeps."""
     if model.kernel != "rbf" or len(model.support_) == 0:
         return
@@ -32,8 +32,7 @@ def warn_far_rows(model: Any, data: TrainingData, level: int) -> None:
     if share > _MOST:
         count = len(model.support_)
         kept = "the one kernel kept is" if count == 1 else f"all {count} kernels kept are"
-        warnings.warn(
+        tell(
             f"{type(model).__name__}: at {100 * share:.0f} % of the training rows {kept} below a tenth of the height, "
             "so that little sets these rows apart. The kernel is too narrow for so few: choose a smaller gamma.",
-            stacklevel=level,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from smaller.estimators.base import all_outputs, class_scores
 from smaller.estimators.folds import SMALLEST_PROBABILITY, part_of
 from smaller.estimators.smlr import SMLR
 from smaller.searches.path import PathPoint, trace_path
+from smaller.telling import tell
 from smaller.validation import TrainingData
 
 __all__ = ["choose", "judged", "score_fold", "warn_at_edge"]
@@ -148,9 +148,8 @@ def choose(scores: Array, rule: str, allowed: Array | None = None) -> tuple[int,
 def warn_at_edge(chosen: int, alphas: Array) -> None:
     """Warn where the end of the grid was chosen."""
     if len(alphas) > 1 and chosen == len(alphas) - 1:
-        warnings.warn(
+        tell(
             f"The chosen alpha {alphas[-1]:.4g} is the smallest of the grid, so a smaller one may be better: "
             "lower eps, or give smaller alphas.",
             UserWarning,
-            stacklevel=4,
         )

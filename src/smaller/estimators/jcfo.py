@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,6 +22,7 @@ from smaller.kernels import resolve_gamma
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.searches.scales import ScaledProblem, ScaledSolution, search_scales
 from smaller.solvers.driver import Progress
+from smaller.telling import tell
 from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
 
 __all__ = ["JCFO"]
@@ -304,11 +304,10 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         if len(self.support_) == 0:
             alpha, alpha_scales = self._strengths()
             standardise = "" if _standardised(data) else "standardise the features; "
-            warnings.warn(
+            tell(
                 f"JCFO kept no kernel at alpha={alpha:g}, alpha_scales={alpha_scales:g}: it predicts the shares of the "
                 f"classes for every row. Lower alpha, then alpha_scales; {standardise}or try another gamma, the start "
                 "value of the scales.",
-                stacklevel=4,
             )
         elif self._curved:
             self._warn_crowded(data)
@@ -317,10 +316,9 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
         rows = len(data.codes) if data.weight is None else int(np.count_nonzero(data.weight))
         count, p = len(self.active_features_), len(self.preselected_)
         if p > _MANY and count > max(_CROWDED, _CROWDED_SHARE * rows):
-            warnings.warn(
+            tell(
                 f"JCFO keeps {count} of {p} scales: a poor local optimum, or too weak a strength. Try "
                 "preselect='pairs', a larger alpha_scales, or JCFOCV.",
-                stacklevel=5,
             )
 
     def _strengths(self) -> tuple[float, float]:

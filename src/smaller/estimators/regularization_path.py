@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,6 +25,7 @@ from smaller.searches.row_path import walk
 from smaller.soft_labels import training_data
 from smaller.solvers import Method, engine
 from smaller.solvers.driver import Progress
+from smaller.telling import tell
 from smaller.validation import check_integer, check_number
 
 __all__ = ["RegularizationPath", "alpha_max", "as_path", "path_of", "smlr_path"]
@@ -246,7 +246,7 @@ def smlr_path(
         path = path_of(assembly, grid, data.classes, method=method, tol=tol, max_iter=max_iter, most=most)
     if not path.converged:
         worst = next(status for status in path.statuses if status is not Status.CONVERGED)
-        warnings.warn(f"smlr_path did not converge at every alpha: {worst.value}", ConvergenceWarning, stacklevel=2)
+        tell(f"smlr_path did not converge at every alpha: {worst.value}", ConvergenceWarning)
     return path
 
 

@@ -8,7 +8,6 @@ through the whole procedure, the choice of the support (and of the strength, whe
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -24,6 +23,7 @@ from smaller.estimators.base import Fitted, all_outputs, class_scores
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
 from smaller.searches.blend import blend_weights
 from smaller.searches.refit import refit
+from smaller.telling import tell
 from smaller.validation import TrainingData, check_integer
 
 __all__ = ["Ended", "forget_relaxed", "relaxed"]
@@ -77,10 +77,9 @@ def _folds(cv: Any, data: TrainingData, groups: Any) -> list[tuple[Array, Array]
     few = isinstance(cv, Integral) and counts.max() < check_integer("cv", cv, least=2)
     folds = [] if few else folds_of(cv, data, groups)
     if few or any(len(np.unique(data.codes[train][weight[train] > 0])) < 2 for train, _ in folds):
-        warnings.warn(
+        tell(
             "relax=True needs folds of cv with two classes each, and these rows do not make them: the penalised fit is "
             "kept as it is. Give fewer folds, or relax=False.",
-            stacklevel=2,
         )
         return []
     return folds

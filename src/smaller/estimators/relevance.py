@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +29,7 @@ from smaller.estimators.widths import ChosenWidth
 from smaller.likelihoods import Gaussian, Likelihood, Multinomial
 from smaller.searches.marginal import Classes, Columns, Fit, Regression, without_weight
 from smaller.solvers.driver import Progress
+from smaller.telling import tell
 from smaller.validation import (
     Responses,
     TrainingData,
@@ -212,20 +212,18 @@ class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
         rows = slice(None) if data.weight is None else data.weight > 0
         y = data.y[rows]
         if self.n_active_ == 0 and np.ptp(y) > 0 and len(y) > 1:
-            warnings.warn(
+            tell(
                 f"RVR kept no {'feature' if self.kernel is None else 'kernel'}: it predicts the mean for every row. No "
                 "change of the model gained any evidence.",
-                stacklevel=3,
             )
         elif self.n_active_ and self.noise_variance_ <= 1.1e-12 * np.var(y):
-            warnings.warn(
+            tell(
                 "RVR interpolates the data: the noise variance fell to its floor, 1e-12 of the responses' variance, "
                 "and the standard deviations are of no use. Unless the responses are free of noise, choose a wider "
                 "kernel (smaller gamma) or fewer features.",
-                stacklevel=3,
             )
         else:
-            warn_crowded(self, len(y), 4)
+            warn_crowded(self, len(y))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predicted means, and with ``return_std`` the standard deviations of *new observations*.
@@ -379,12 +377,11 @@ class RVC(ChosenWidth, KernelOrLinearClassifier):
         super()._store(data, fitted)
         rows = len(data.codes) if data.weight is None else int(np.count_nonzero(data.weight))
         if self.n_active_ == 0:
-            warnings.warn(
+            tell(
                 f"RVC kept no {'feature' if self.kernel is None else 'kernel'}: the shares of the classes in the "
                 "training data are predicted for every row. No change of the model gained any evidence.",
-                stacklevel=5,
             )
-        warn_crowded(self, rows, 6)
+        warn_crowded(self, rows)
 
     def decision_function(self, X: Any) -> Array:
         """Return scores whose logistic function, or softmax, the probabilities are: moderated unless told otherwise."""

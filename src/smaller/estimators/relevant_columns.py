@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from smaller.problem import Solution
 from smaller.searches.marginal import Columns, Fit, Marginal, standardise
 from smaller.searches.relevance import Relevance, find_relevant
 from smaller.solvers.driver import Progress
+from smaller.telling import tell
 from smaller.validation import check_flag, check_integer, check_number
 
 __all__ = [
@@ -91,14 +91,13 @@ def strengths(fit: Fit, columns: Columns, used: Array, q: int, unit: float) -> A
     return strengths
 
 
-def warn_crowded(model: Any, n_rows: int, level: int) -> None:
+def warn_crowded(model: Any, n_rows: int) -> None:
     """Say so when too many rows are centres."""
     count = len(model.support_) if model.kernel is not None else 0
     if count > max(_CROWDED * n_rows, _MANY):
-        warnings.warn(
+        tell(
             f"{type(model).__name__} keeps {count} of {n_rows} rows as centres: the kernel is too narrow, and what it "
             "predicts between the rows is little more than a guess. Choose a smaller gamma.",
-            stacklevel=level,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from smaller.arrays import Array
 from smaller.designs import take_rows
 from smaller.estimators.folds import SMALLEST_PROBABILITY
 from smaller.kernels import resolve_gamma
+from smaller.telling import tell
 from smaller.validation import TrainingData
 
 __all__ = ["ChosenWidth", "Widths", "choose_width", "log_likelihoods"]
@@ -95,19 +95,10 @@ def _warn_end(model: Any, gain: float, wide: bool) -> None:
             if wide and hasattr(model, "predict_proba")
             else "give gamma as a number if the search should go on"
         )
-        warnings.warn(
+        tell(
             f"{type(model).__name__} chose the {'widest' if wide else 'narrowest'} kernel that gamma='cv' tries; "
             f"{advice}.",
-            stacklevel=_callers(),
         )
-
-
-def _callers() -> int:
-    """Return how far up the caller of ``fit`` is: the way there differs between estimators."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("smaller", "sklearn"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _folds(data: Any, random_state: Any) -> list[tuple[Array, Array]]:

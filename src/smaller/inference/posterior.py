@@ -11,7 +11,6 @@ but for its sign, so that C has no part of it.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +25,7 @@ from smaller.inference.reach import reach
 from smaller.likelihoods import Likelihood
 from smaller.problem import Problem, Status
 from smaller.searches.refit import Active
+from smaller.telling import tell
 from smaller.validation import check_number
 
 __all__ = ["BEYOND_REACH", "ENOUGH_ROWS", "SOUND_REACH", "Chosen", "Posterior", "approximate", "quantile"]
@@ -93,17 +93,15 @@ class Posterior:
                 if self.status is Status.NO_FIXED_POINT
                 else f"reach_ is {self.reach:.2g}, above {BEYOND_REACH:g}"
             )
-            warnings.warn(
+            tell(
                 f"There are too few samples for so many features to say how sure a single probability is ({why}): "
                 "every range is 0 to 1.",
-                stacklevel=3,
             )
             return np.zeros((n, K)), np.ones((n, K))
         if self.factor is None:
-            warnings.warn(
+            tell(
                 "The chosen columns depend on each other, so that the data do not determine their weights: the ranges "
                 "are not a number. Leave duplicated features out.",
-                stacklevel=3,
             )
             return np.full((n, K), np.nan), np.full((n, K), np.nan)
         low, high = np.empty((n, K)), np.empty((n, K))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 from smaller.decisions import FloatArray, adjust_priors, check_priors, estimate_priors
 from smaller.estimators.decisions.wrapped import DecisionClassifier, codes_of, last_part
+from smaller.telling import tell
 
 __all__ = ["PriorShiftClassifier"]
 
@@ -111,11 +111,10 @@ class PriorShiftClassifier(DecisionClassifier):
         proba = super().predict_proba(X)
         estimate = estimate_priors(proba, self.train_priors_, sample_weight=sample_weight, tol=tol, max_iter=max_iter)
         if not estimate.converged:
-            warnings.warn(
+            tell(
                 f"The class priors still moved after {estimate.n_iter} EM iterations. Raise max_iter or tol, "
                 "or set new_priors if they are known.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.priors_, self.n_iter_ = estimate.priors, estimate.n_iter
         return self
@@ -151,9 +150,8 @@ def _warn_of_class_weight(fitted: Any) -> None:
     inner = fitted.estimator if isinstance(fitted, FrozenEstimator) else fitted
     class_weight = last_part(inner.get_params(deep=True), "class_weight")
     if class_weight is not None:
-        warnings.warn(
+        tell(
             f"The wrapped estimator has class_weight={class_weight!r}, so its posteriors do not stand for "
             "the class frequencies of y. Set train_priors (uniform for 'balanced').",
             UserWarning,
-            stacklevel=4,
         )
