@@ -22,7 +22,7 @@ ifdef SMALLER_PAPERS
 export SMALLER_PAPERS
 endif
 
-.PHONY: help setup demo test fuzz test-real browser-test noise lint format typecheck docs docs-check sanitize nosimd bench papers clean
+.PHONY: help setup demo test fuzz test-real browser-test noise lint format typecheck docs docs-check wheels sanitize nosimd bench papers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,11 @@ $(VENV)/.docs: pyproject.toml | setup
 	@$(PY) $(INSTALL) --group docs
 	@touch $@
 
+# ---- what is installed ---------------------------------------------------------------------------------------------
+
+wheels:  ## build, repair and try wheels and sdist in clean environments of every Python at hand (into build/wheels)
+	ALL=1 .ci/real/wheels
+
 # ---- the core, built differently ----------------------------------------------------------------------------------
 
 sanitize: DEFINE := SMALLER_SANITIZE=ON
@@ -120,5 +125,5 @@ papers: setup  ## reproduce the papers' tables (needs SMALLER_DATA); goes on whe
 	$(PY) -m benchmarks.papers
 
 clean:  ## remove environments, builds and caches
-	rm -rf .venv .venv-sanitize .venv-nosimd build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-sanitize .venv-nosimd .venv-wheels build dist docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

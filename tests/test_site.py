@@ -20,6 +20,7 @@ from docs.site import reference, sections  # noqa: E402
 
 NAMES = [(module, name) for module, names in reference.public_names().items() for name in names]
 ESTIMATORS = [name for name in smaller.__all__ if hasattr(getattr(smaller, name), "get_params")]
+WALKS = sorted((ROOT / "examples" / "walkthroughs").glob("*.py"))
 PAGES = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
 
 
@@ -87,3 +88,15 @@ def test_estimators_link_to_their_page_under_the_one_address(name: str, monkeypa
     monkeypatch.setattr(documentation, "SITE", "https://site.invalid/smaller")
     assert model._get_doc_link() == f"https://site.invalid/smaller/api/generated/smaller.{name}.html"
     assert f"Documentation for {name}" in model._repr_html_()
+
+
+@pytest.mark.parametrize("script", WALKS, ids=lambda path: path.stem)
+def test_every_walk_through_ends_with_a_decision(script: Path) -> None:
+    headings = re.findall(r"^# (.+)\n# -{4,}$", script.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[-1] == "Decision"
+
+
+def test_every_display_is_in_the_gallery() -> None:
+    shown = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "displays").glob("*.py"))
+    for name in reference.public_names()["smaller.plotting"]:
+        assert f"\n{name}.from_" in shown
