@@ -26,7 +26,7 @@ def objective(coef: np.ndarray, intercept: np.ndarray, alpha: float) -> float:
 
 def beside(title: str, theirs: object, ours: object) -> None:
     """Print a line of two numbers."""
-    print(f"{title:<34}{theirs!s:>16}{ours!s:>16}")
+    print(f"{title:<34}{theirs!s:>22}{ours!s:>22}")
 
 
 # %%

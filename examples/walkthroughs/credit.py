@@ -44,8 +44,9 @@ model = make_pipeline(prepared, SMLRCV(alphas=40, rule="1se")).fit(X_train, y_tr
 print(f"{len(model[-1].active_features_)} of {model[-1].n_features_in_} features used")
 print(model[-1].solution_.status.value)
 figure, ax = plt.subplots(layout="constrained", figsize=(5, 4))
-paid = model.predict_proba(X_test)[:, 1]
-CalibrationDisplay.from_predictions(y_test, paid, pos_label="paid", n_bins=8, strategy="quantile", ax=ax)
+risk = model.predict_proba(X_test)[:, 0]
+CalibrationDisplay.from_predictions(y_test, risk, pos_label="default", n_bins=8, strategy="quantile", ax=ax)
+ax.set(xlim=(0, 0.3), ylim=(0, 0.3))
 
 # %%
 # Costs

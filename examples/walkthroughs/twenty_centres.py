@@ -42,7 +42,7 @@ for ax, points, title in zip(
 ):
     ax.contourf(grid[..., 0], grid[..., 1], p, levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.4)
     ax.plot(points[:, 0], points[:, 1], "k.", ms=2 if len(points) > 100 else 8)
-    ax.set_title(f"{len(points)} {title}")
+    ax.set(title=f"{len(points)} {title}", xlim=(-3, 4), ylim=(-3, 4))
 
 # %%
 # Were twenty enough? The objective hardly falls at the end.
