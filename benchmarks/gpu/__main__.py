@@ -76,7 +76,7 @@ def _profiled(action: Any) -> Traced:
 
     with cProfile.Profile() as profile:
         found = action()
-    pstats.Stats(profile).sort_stats("tottime").print_stats(22)
+    pstats.Stats(profile).sort_stats("cumtime").print_stats(45)
     return found
 
 

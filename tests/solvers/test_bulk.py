@@ -20,7 +20,7 @@ from smaller.rows.device import DeviceRows
 from smaller.rows.device_matrix import DeviceMatrix
 from smaller.searches.path import alpha_grid, trace_path
 from smaller.searches.row_path import walk
-from smaller.solvers import engine, solve
+from smaller.solvers import engine, solve, whole_model
 from smaller.solvers.bulk import minimise_in_bulk
 from smaller.solvers.working_set import minimise_quadratic
 
@@ -46,14 +46,21 @@ def test_the_minimum_of_a_quadratic_model(move: Any, rank: int, m: int, noise: f
     H, g = quadratic(rank, m, noise)
     slope, kept = np.linspace(0.1, 0.3, m) * np.abs(g).max(), np.full(m, ridge)
     tol = float(1e-7 * np.abs(g).max())
-    found = to_host(minimise_in_bulk(*map(move, (H, g, slope, kept, np.zeros(m))), tol))
+    there, ended = minimise_in_bulk(*map(move, (H, g, slope, kept, np.zeros(m))), tol, solves=40)
+    found = to_host(there)
+    assert ended
     assert violation(H, g, slope, kept, found) <= 1.01 * tol
     swept = np.zeros(m)
     minimise_quadratic(H.copy(), g.copy(), slope, kept, swept, 0.1 * tol)
     values = [g @ v + 0.5 * v @ (H @ v + kept * v) + slope @ np.abs(v) for v in (found, swept)]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
-    nowhere = to_host(minimise_in_bulk(*map(move, (H, 0.1 * slope, slope, kept, np.zeros(m))), tol))
-    assert not nowhere.any()
+    nowhere, ended = minimise_in_bulk(*map(move, (H, 0.1 * slope, slope, kept, np.zeros(m))), tol)
+    assert ended
+    assert not to_host(nowhere).any()
+    there, ended = minimise_in_bulk(*map(move, (H, g, slope, kept, np.zeros(m))), 0.0, solves=3)
+    lower = to_host(there)
+    assert not ended
+    assert g @ lower + 0.5 * lower @ (H @ lower + kept * lower) + slope @ np.abs(lower) <= 0.0
 
 
 def on_device(rows: HostRows, X: Any, move: Any) -> DeviceRows:
@@ -73,7 +80,9 @@ def agree(problem: RowProblem, found: Any, same: Any, alpha: float) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "sparse"])
-def test_a_fit_on_a_device_is_the_fit_in_memory(name: str) -> None:
+@pytest.mark.parametrize("small", [0, 1000], ids=["bulk", "swept"])
+def test_a_fit_on_a_device_is_the_fit_in_memory(name: str, small: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(whole_model, "_FEW", small)
     rows, X, prior, fit_intercept = case(**CASES[name])
     problem = RowProblem(on_device(rows, X, np.array), prior, fit_intercept)
     found = engine.solve_rows(problem, tol=1e-10)
@@ -88,15 +97,18 @@ def test_a_fit_on_a_device_is_the_fit_in_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("move", MOVES[:2])
-def test_other_libraries_give_the_same_fit(move: Any) -> None:
+@pytest.mark.parametrize("small", [0, 1000], ids=["bulk", "swept"])
+def test_other_libraries_give_the_same_fit(move: Any, small: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(whole_model, "_FEW", small)
     rows, X, prior, _ = case(**CASES["everything"])
     here = engine.solve_rows(RowProblem(on_device(rows, X, np.array), prior), tol=1e-9)
     there = engine.solve_rows(RowProblem(on_device(rows, X, move), prior), tol=1e-9)
     assert there.objective == pytest.approx(here.objective, rel=1e-10)
 
 
-def test_a_path_of_nearly_collinear_columns_is_certified_at_every_strength() -> None:
+def test_a_path_of_nearly_collinear_columns_is_certified_at_every_strength(monkeypatch: Any) -> None:
     """Kernel columns: whole sets of them have a singular Hessian."""
+    monkeypatch.setattr(whole_model, "_FEW", 0)
     rng = np.random.default_rng(0)
     Z, codes = rng.standard_normal((150, 2)), rng.integers(0, 3, 150)
     X = np.exp(-((Z[:, None] - Z[None]) ** 2).sum(axis=2) / 2.0)

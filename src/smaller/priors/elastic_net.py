@@ -59,6 +59,13 @@ class ElasticNet:
     def violation(self, w: Array, G: Array) -> Array:
         xp = array_namespace(w)
         gradient = G if _is_zero(self.ridge) else G + self.ridge * w
+        if isinstance(w, np.ndarray):  # few weights are in use: no pass over all of them but one
+            found = np.abs(gradient)
+            found -= self.slope
+            np.maximum(found, 0.0, out=found)
+            used = np.nonzero(w)
+            found[used] = np.abs(gradient[used] + np.broadcast_to(self.slope, w.shape)[used] * np.sign(w[used]))
+            return found
         at_zero = positive_part(xp.abs(gradient) - self.slope)
         return xp.where(w == 0, at_zero, xp.abs(gradient + self.slope * xp.sign(w)))
 
@@ -97,6 +104,12 @@ class ElasticNet:
     def center(self, w: Array) -> Array:
         xp = array_namespace(w)
         q = w.shape[1]
+        if isinstance(w, np.ndarray):  # columns without weights are in the middle already
+            used = np.flatnonzero(np.abs(w) @ np.ones(q))
+            if 2 * len(used) < len(w):
+                centred = w.copy()
+                centred[used] = self.take(used).center(w[used])
+                return centred
         ordered = xp.sort(w, axis=1)
         low, high = ordered[:, (q - 1) // 2], ordered[:, q // 2]
         # Odd q: the median. Even q: every value between the two middle ones costs the same; the smaller one in

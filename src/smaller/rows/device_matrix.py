@@ -98,14 +98,17 @@ class DeviceMatrix:
             rows = slice(first, min(first + step, n))
             A = near.columns_of(rows)
             B = A if far is near else far.columns_of(rows)
-            H = _block_diagonal(xp, near.by_output(A, root[rows, :]), far.by_output(B, root[rows, :]))
-            if curvature.u is not None:
-                u = curvature.u[rows, :]
-                A = near.times(A, u)
-                H = H - xp.matmul(xp.matrix_transpose(A), A if far is near else far.times(B, u))
+            if curvature.u is None:
+                H = xp.zeros((near.size, far.size), dtype=xp.float64, device=self.X.device)
+            else:
+                u = near.times(A, curvature.u[rows, :])
+                H = -xp.matmul(xp.matrix_transpose(u), u if far is near else far.times(B, curvature.u[rows, :]))
+            mine = near.times(A, root[rows, :])
+            theirs = mine if far is near else far.times(B, root[rows, :])
+            for here, there in zip(near.spans, far.spans, strict=True):
+                H[here, there] += xp.matmul(xp.matrix_transpose(mine[:, here]), theirs[:, there])
             total = H if total is None else total + H
-        H = xp.take(total, near.original, axis=0)
-        return xp.take(H, far.original, axis=1)
+        return far.restored(near.restored(total, 0), 1)
 
     # ---- views ----
 
@@ -200,10 +203,12 @@ class _ByOutput:
         order = np.argsort(at[1], kind="stable")
         columns, outputs = at[0][order], at[1][order]
         edges = np.searchsorted(outputs, np.arange(q + 1))
-        self._spans = [slice(int(edges[k]), int(edges[k + 1])) for k in range(q)]
+        self.spans = [slice(int(edges[k]), int(edges[k + 1])) for k in range(q)]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        self.original, self.size = design.here(back), len(order)  # where each coordinate went, and how many they are
+        self.size = len(order)
+        # Where each coordinate went; None if all stayed, which those of solvers do.
+        self._original = None if (back[1:] > back[:-1]).all() else design.here(back)
         self._outputs = design.here(outputs)
         real = columns < design.shape[1]
         self._ones = None if real.all() else design.here(~real)
@@ -219,22 +224,10 @@ class _ByOutput:
         A = xp.astype(A, xp.float64, copy=False)
         return A if self._ones is None else xp.where(self._ones, xp.ones_like(A), A)
 
-    def by_output(self, A: Array, factor: Array) -> list[Array]:
-        """Return the coordinates of each output, multiplied by its factor (n, q)."""
-        return [A[:, span] * factor[:, k : k + 1] for k, span in enumerate(self._spans)]
-
     def times(self, A: Array, factor: Array) -> Array:
         """Return all coordinates, each multiplied by the factor (n, q) of its output."""
         return A * self._design.xp.take(factor, self._outputs, axis=1)
 
-
-def _block_diagonal(xp: Any, left: Sequence[Array], right: Sequence[Array]) -> Array:
-    """Return the matrix with ``left_k' right_k`` on its diagonal."""
-    widths = [B.shape[1] for B in right]
-    rows = []
-    for k, (A, B) in enumerate(zip(left, right, strict=True)):
-        before, after = sum(widths[:k]), sum(widths[k + 1 :])
-        inner = xp.matmul(xp.matrix_transpose(A), B)
-        sides = [xp.zeros((A.shape[1], width), dtype=A.dtype, device=A.device) for width in (before, after)]
-        rows.append(xp.concat([sides[0], inner, sides[1]], axis=1))
-    return xp.concat(rows)
+    def restored(self, H: Array, axis: int) -> Array:
+        """Return a matrix with the coordinates along an axis in their own order again."""
+        return H if self._original is None else self._design.xp.take(H, self._original, axis=axis)

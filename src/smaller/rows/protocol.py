@@ -101,7 +101,7 @@ class Place:
     @classmethod
     def of(cls, w: Array, b: Array, fold: Fold | None = None) -> Place:
         """Return the place of dense weights ``w`` (d, q)."""
-        columns = np.flatnonzero(np.asarray(w).any(axis=1))
+        columns = np.flatnonzero(np.abs(np.asarray(w)) @ np.ones(w.shape[1]))  # many times faster than any(axis=1)
         return cls(columns, np.ascontiguousarray(w[columns]), np.array(b, dtype=np.float64), fold)
 
     def weights(self, n_columns: int) -> Array:

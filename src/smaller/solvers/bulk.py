@@ -18,82 +18,78 @@ from smaller.arrays import Array, array_namespace, from_host, solve_positive, to
 
 __all__ = ["minimise_in_bulk"]
 
-_SOLVES = 40
 _LEAST, _MOST = 1e-11, 1e4  # of the added ridge, relative to the diagonal
 _UP, _DOWN = 1e4, 10.0
 _FLAT = 1e-3  # of the largest diagonal entry: what the ridge is for a column without any curvature
 _FRACTIONS = 0.5 ** np.arange(8.0)  # of a solve, tried in one product
 
 
-def minimise_in_bulk(H: Array, g: Array, slope: Array, ridge: Array, w: Array, tol: float) -> Array:
-    """Return the minimiser v (m,) up to a violation of ``tol``, or a lower place on the way; all on one device."""
+def minimise_in_bulk(
+    H: Array, g: Array, slope: Array, ridge: Array, w: Array, tol: float, solves: int = 8
+) -> tuple[Array, bool]:
+    """Return the minimiser v (m,), or a lower place on the way; and whether its violation is at most ``tol``."""
     xp = array_namespace(H)
     diagonal = xp.linalg.diagonal(H)
-    unit = diagonal + _FLAT * xp.max(diagonal)
+    unit, fractions = diagonal + _FLAT * xp.max(diagonal), from_host(_FRACTIONS[None, :], H)
     v, gradient, damping = w, g + ridge * w, _LEAST
-    for _ in range(_SOLVES):
-        enters = (v == 0) & (xp.abs(gradient) > slope + tol)
-        sign = xp.where(enters, -xp.sign(gradient), xp.sign(v))
-        (support,) = xp.nonzero(sign)
-        if support.shape[0] == 0 or damping > _MOST:
+    sign, size = xp.sign(v), xp.abs(gradient)
+    for _ in range(solves):
+        used = xp.where(v == 0, xp.where(size > slope + tol, -xp.sign(gradient), 0.0 * v), sign)
+        (support,) = xp.nonzero(used)
+        if support.shape[0] == 0:
+            return v, True
+        if damping > _MOST:
             break
-        part = _Part(H, support, sign, v, gradient, slope, ridge)
-        moved = part.solved(damping * xp.take(unit, support))
+        cross = xp.take(H, support, axis=0)
+        inner = xp.take(cross, support, axis=1)
+        parts = xp.take(xp.stack([used, v, gradient, slope, ridge, damping * unit]), support, axis=1)
+        moved = _solved(inner, parts, fractions)
         if moved is None:
             damping *= _UP
             continue
         change, values, move = moved
-        trial = _spread(sign, values)
-        slid = gradient + xp.matmul(move, part.cross) + ridge * (trial - v)
-        violation = xp.where(trial == 0, xp.abs(slid) - slope, xp.abs(slid + slope * xp.sign(trial)))
+        trial = _spread(used, values)
+        slid = gradient + xp.matmul(move, cross) + ridge * (trial - v)
+        turned, steep = xp.sign(trial), xp.abs(slid)
+        violation = xp.where(trial == 0, steep - slope, xp.abs(slid + slope * turned))
         fell, worst = to_host(xp.stack([change, xp.max(violation)])).tolist()
         if not fell < 0.0:
             damping *= _UP
             continue
-        v, gradient = trial, slid
+        v, gradient, sign, size = trial, slid, turned, steep
         if worst <= tol:
-            break
+            return v, True
         damping = max(damping / _DOWN, _LEAST)
-    return v
+    return v, False
 
 
-class _Part:
-    """The model in the weights that are in use, signs held."""
+def _solved(inner: Array, parts: Array, fractions: Array) -> tuple[Array, Array, Array] | None:
+    """Return by how much the model falls, the weights there and their move; None if there is no minimum.
 
-    def __init__(
-        self, H: Array, support: Array, sign: Array, v: Array, gradient: Array, slope: Array, ridge: Array
-    ) -> None:
-        self._xp = xp = array_namespace(H)
-        self.cross = xp.take(H, support, axis=0)
-        self._sign, self._old, self._pull, self._slope, kept = (
-            xp.take(one, support) for one in (sign, v, gradient, slope, ridge)
-        )
-        self._eye = xp.eye(support.shape[0], dtype=H.dtype, device=H.device)
-        self._inner = xp.take(self.cross, support, axis=1) + self._eye * kept
-
-    def solved(self, added: Array) -> tuple[Array, Array, Array] | None:
-        """Return by how much the model falls, the weights there and their move; None if there is no minimum.
-
-        What crosses zero stays at zero. Of several fractions of the way the lowest is taken, by one product.
-        """
-        xp, sign, old = self._xp, self._sign[:, None], self._old[:, None]
-        step = solve_positive(self._inner + self._eye * added, -(self._pull + self._slope * self._sign))
-        if step is None:
-            return None
-        there = old + from_host(_FRACTIONS, step)[None, :] * step[:, None]
-        there = xp.where(there * sign > 0, there, xp.zeros_like(there))
-        moves = there - old
-        curved = xp.matmul(self._inner, moves)
-        sizes = xp.abs(there) - xp.abs(old)
-        change = xp.sum(moves * (self._pull[:, None] + 0.5 * curved) + self._slope[:, None] * sizes, axis=0)
-        best = xp.reshape(xp.argmin(change), (1,))
-        values, move = (xp.take(one, best, axis=1)[:, 0] for one in (there, moves))
-        return xp.take(change, best)[0], values, move
+    ``parts`` are signs, weights, gradients, slopes, ridges and added ridges (6, s) of the weights in use, signs held.
+    What crosses zero stays at zero. Of several fractions of the way the lowest is taken, by one product.
+    """
+    xp = array_namespace(inner)
+    sign, old, pull, slope, ridge, added = (parts[i, :] for i in range(6))
+    curved = inner + xp.eye(sign.shape[0], dtype=inner.dtype, device=inner.device) * (ridge + added)
+    push = pull + slope * sign
+    step = solve_positive(curved, push)
+    if step is None:
+        return None
+    there = old[:, None] - fractions * step[:, None]
+    there = there * xp.astype(there * sign[:, None] > 0, there.dtype)
+    moves = there - old[:, None]
+    # No sign turns: the penalty is linear on the way. The added ridge is no part of the model.
+    change = xp.sum(moves * (push[:, None] + 0.5 * (xp.matmul(curved, moves) - added[:, None] * moves)), axis=0)
+    best = xp.reshape(xp.argmin(change), (1,))
+    chosen = xp.take(xp.concat([there, moves, change[None, :]]), best, axis=1)[:, 0]
+    size = sign.shape[0]
+    return chosen[2 * size], chosen[:size], chosen[size : 2 * size]
 
 
 def _spread(sign: Array, values: Array) -> Array:
     """Return an array with the values, in order, where ``sign`` is not zero."""
     xp = array_namespace(sign)
-    used = sign != 0
-    position = xp.clip(xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0, None)
-    return xp.where(used, xp.take(values, position), xp.zeros_like(sign))
+    used = xp.astype(sign != 0, xp.int64)
+    position = xp.clip(xp.cumulative_sum(used) - 1, 0, None)
+    return xp.take(values, position) * xp.astype(used, values.dtype)

@@ -14,13 +14,16 @@ from smaller.arrays import Array, array_namespace, from_host, solve_symmetric, t
 from smaller.row_problem import RowPoint, RowProblem
 from smaller.rows.protocol import Place
 from smaller.solvers.bulk import minimise_in_bulk
+from smaller.solvers.hessian import Reduced
 from smaller.solvers.model import Step
-from smaller.solvers.working_set import WorkingSet
+from smaller.solvers.working_set import WorkingSet, minimise_quadratic
 
 __all__ = ["WholeModel"]
 
-_NEAR, _ROOM = 0.4, 64  # zero weights whose gradients are within this fraction of the slope may be wanted soon
 _STALE = 0.3  # a step that leaves more of the violation asks for a new Hessian
+_FEW = 500  # coordinates whose model is fetched and swept by the core: it is done before launches are
+_MANY = 3000  # coordinates for which sweeps are still possible
+_PRECISE = 0.01  # of the violation that a step may leave: sweeps to the end cost less than another step
 _CONSTANT = 1e-10  # of a column's curvature left beside the free numbers: rounding
 
 
@@ -29,10 +32,10 @@ class _Known:
 
     def __init__(self, problem: RowProblem, point: RowPoint, ws: WorkingSet) -> None:
         d, q, free = problem.n_columns, problem.rows.likelihood.n_outputs, problem.n_free
-        self._q, self._numbers = q, np.union1d(ws.columns * q + ws.outputs, _soon(problem, point, len(ws.columns)))
-        m = len(self._numbers)
-        columns, outputs = np.divmod(self._numbers, q)
-        at = np.append(columns, np.full(free, d)), np.append(outputs, np.arange(free))
+        self._q, m = q, len(ws.columns)
+        self._position = np.full(d * q, -1)
+        self._position[ws.columns * q + ws.outputs] = np.arange(m)
+        at = np.append(ws.columns, np.full(free, d)), np.append(ws.outputs, np.arange(free))
         H: Any = problem.rows.gram(problem.place(point.w, point.b), at)  # type: ignore[attr-defined]
         xp = array_namespace(H)
         self.across, self.inverse, whole = H[m:, :m], H[m:, m:], H[:m, :m]
@@ -40,30 +43,20 @@ class _Known:
             inverse = solve_symmetric(to_host(self.inverse), np.eye(free))
             self.inverse = from_host(inverse, H)
             left = whole - xp.matmul(xp.matrix_transpose(self.across), xp.matmul(self.inverse, self.across))
-            before, after = xp.linalg.diagonal(whole), xp.linalg.diagonal(left)
-            varies = xp.astype(after > _CONSTANT * before, H.dtype)
-            whole = left * varies[:, None] * varies[None, :]
+            varies = xp.linalg.diagonal(left) > _CONSTANT * xp.linalg.diagonal(whole)
+            whole = left if bool(xp.all(varies)) else left * xp.astype(varies[:, None] & varies[None, :], H.dtype)
         self.H = whole
 
-    def holds(self, ws: WorkingSet) -> bool:
-        """Whether all coordinates of a working set are here."""
-        return bool(np.isin(ws.columns * self._q + ws.outputs, self._numbers).all())
-
-    def part(self, ws: WorkingSet) -> tuple[Array, Array, Array]:
-        """Return the Hessian of a working set, its block across to the free numbers, and their inverse block."""
-        xp = array_namespace(self.H)
-        index = from_host(np.searchsorted(self._numbers, ws.columns * self._q + ws.outputs), self.H)
-        H = xp.take(xp.take(self.H, index, axis=0), index, axis=1)
-        return H, xp.take(self.across, index, axis=1), self.inverse
-
-
-def _soon(problem: RowProblem, point: RowPoint, m: int) -> Array:
-    """Return the numbers of coordinates that may be wanted before long, at most about as many as are wanted now."""
-    slope, ridge = problem.prior.linearise(point.w, "l1")
-    near = np.ravel(np.abs(point.G + ridge * point.w) - (1.0 - _NEAR) * slope)
-    found = np.flatnonzero(near > 0.0)
-    most = m + _ROOM
-    return found if len(found) <= most else found[np.argpartition(near[found], -most)[-most:]]
+    def part(self, ws: WorkingSet) -> Reduced | None:
+        """Return the Hessian of a working set; None if some of its coordinates are not here."""
+        index = self._position[ws.columns * self._q + ws.outputs]
+        if (index < 0).any():
+            return None
+        if len(index) == self.H.shape[0]:
+            return Reduced(self.H, self.across, self.inverse)
+        xp, at = array_namespace(self.H), from_host(index, self.H)
+        H = xp.take(xp.take(self.H, at, axis=0), at, axis=1)
+        return Reduced(H, xp.take(self.across, at, axis=1), self.inverse)
 
 
 class WholeModel:
@@ -73,10 +66,12 @@ class WholeModel:
 
     def __init__(self) -> None:
         self._known: _Known | None = None
-        self._part: tuple[WorkingSet, tuple[Array, Array, Array], tuple[Array, Array]] | None = None
+        self._part: tuple[WorkingSet, Reduced, tuple[Array, Array]] | None = None
+        self._few = _FEW  # up to so many coordinates are swept on the host
 
     def begin(self) -> None:
-        """Begin another descent with what is known."""
+        """Begin another descent: a Hessian costs less than the steps that one of another strength would waste."""
+        self.forget()
 
     def another(self) -> WholeModel:
         """Return a model that knows nothing yet."""
@@ -88,24 +83,32 @@ class WholeModel:
 
     def step(self, problem: RowProblem, point: RowPoint, ws: WorkingSet, tol: float) -> Step:
         """Return the step to the minimiser of model and penalty over a working set."""
-        (H, across, inverse), (slope, ridge) = self._at(problem, point, ws)
-        xp, m, old = array_namespace(H), len(ws.columns), point.w[ws.at]
-        brought = from_host(np.concatenate([point.G[ws.at], old, point.gb[: problem.n_free]]), H)
+        model, (slope, ridge) = self._at(problem, point, ws)
+        m, old, here = len(ws.columns), point.w[ws.at], point.gb[: problem.n_free]
+        brought = from_host(np.concatenate([point.G[ws.at], old, here]), model.H)
         g, w, gb = brought[:m], brought[m : 2 * m], brought[2 * m :]
-        reduced = g - xp.matmul(xp.matmul(inverse, gb), across) if problem.n_free else g
-        new = minimise_in_bulk(H, reduced, slope, ridge, w, tol) if m else w
-        db = -xp.matmul(inverse, gb + xp.matmul(across, new - w)) if problem.n_free else gb
-        answer = to_host(xp.concat([new, db]))
+        reduced, new = model.gradient(g, gb), w
+        if m > self._few:
+            new, found = minimise_in_bulk(model.H, reduced, slope, ridge, w, tol)
+            if not found and m <= _MANY:  # nearly collinear columns: sweeps get there, now and later
+                self._few, self._part = _MANY, None
+                return self.step(problem, point, ws, tol)
+        elif m:
+            new = w.copy()
+            minimise_quadratic(model.H, reduced, slope, ridge, new, _PRECISE * tol)
+        answer = to_host(array_namespace(new).concat([new, model.intercepts(new - w, gb)]))
         return Step.to(problem, point, ws, answer[:m], answer[m:])
 
-    def _at(
-        self, problem: RowProblem, point: RowPoint, ws: WorkingSet
-    ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
-        if self._known is None or not self._known.holds(ws):
-            self._known, self._part = _Known(problem, point, ws), None
+    def _at(self, problem: RowProblem, point: RowPoint, ws: WorkingSet) -> tuple[Reduced, tuple[Array, Array]]:
         if self._part is None or self._part[0] is not ws:
-            H = self._known.H
-            self._part = ws, self._known.part(ws), (from_host(ws.slope, H), from_host(ws.ridge, H))
+            model = None if self._known is None else self._known.part(ws)
+            if self._known is None or model is None:
+                self._known = _Known(problem, point, ws)
+                model = self._known.part(ws)
+            assert model is not None
+            if len(ws.columns) <= self._few:
+                model = Reduced(*map(to_host, (model.H, model.across, model.inverse)))
+            self._part = ws, model, (from_host(ws.slope, model.H), from_host(ws.ridge, model.H))
         return self._part[1:]
 
     def learn(self, problem: RowProblem, before: RowPoint, after: RowPoint, step: Step, *, left: float) -> None:
