@@ -52,7 +52,9 @@ class Structured:
         X = sparse.csc_array(self.X) if storage == "csc" else np.asfortranarray(self.X)
         weight = None if (self.weight == 1.0).all() else self.weight
         y = likelihood.encode(self.Y)
-        return Problem(as_design(X), y, weight, likelihood, prior, self.fit_intercept)
+        offset = likelihood.contrasts(self.offset) if self.offset.any() else None
+        soft = bool(((self.Y > 0) & (self.Y < 1)).any())
+        return Problem(as_design(X), y, weight, likelihood, prior, self.fit_intercept, offset, soft)
 
 
 class Judgement(NamedTuple):
