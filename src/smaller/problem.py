@@ -19,6 +19,7 @@ import numpy as np
 from smaller.arrays import Array, array_namespace, from_host, solve_symmetric, to_host
 from smaller.designs import Design
 from smaller.likelihoods import Curvature, Likelihood
+from smaller.likelihoods.protocol import means
 from smaller.priors import Prior
 
 __all__ = [
@@ -199,7 +200,10 @@ class Problem:
             b = xp.zeros_like(b)
         if self.offset is None:
             return self.at(w, b, xp.zeros_like(self.y) + b, drift=0.0)
-        point = self.at(w, b, self.offset + b, drift=0.0)  # beside an offset the best intercepts have no closed form
+        # Beside an offset the best intercepts have no closed form; those for its mean are where there is curvature.
+        if self.fit_intercept:
+            b = b - means(self.offset, self.weight)
+        point = self.at(w, b, self.offset + b, drift=0.0)
         return self.settle(point, tol=_EXACT * max(point.loss, 1e-300), columns=False)
 
     def scale(self, null: Point) -> float:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import smaller
 from fuzz.exact import EPS, LD, Claim, ProbitLoss, Softmax, SquaredLoss
+from fuzz.extras import asks_for_structure, gap_of_grades, gap_of_structure
 from fuzz.hostile import Case
 
 __all__ = ["Refuted", "check"]
@@ -55,16 +56,20 @@ def _finite(what: str, values: Any) -> None:
 
 
 def _probabilities(model: Any, case: Case) -> None:
-    P = model.predict_proba(case.X)
+    P = model.predict_proba(case.X, **_offset(case))
     _finite("predict_proba", P)
     if P.min() < 0 or np.abs(P.sum(axis=1) - 1).max() > 1e-10:
         raise Refuted("probabilities do not sum to one")
-    answers = model.predict(case.X)
+    answers = model.predict(case.X, **_offset(case))
     known = set(model.classes_.tolist()) | {getattr(model, "reject_label", None)}
     if not set(np.asarray(answers).tolist()) <= known:
         raise Refuted("predict returns what is no class")
     if getattr(model, "posterior", False) and hasattr(model, "probability_interval"):
         _interval(model, case, P)
+
+
+def _offset(case: Case) -> dict[str, Any]:
+    return {} if case.offset is None else {"offset": case.offset}
 
 
 def _interval(model: Any, case: Case, P: Array) -> None:
@@ -79,7 +84,7 @@ def _interval(model: Any, case: Case, P: Array) -> None:
 
 def _same_probabilities(model: Any, case: Case, claim: Claim) -> None:
     """The probabilities must be those of the weights."""
-    P = model.predict_proba(case.X)
+    P = model.predict_proba(case.X, **_offset(case))
     exact = np.exp(claim.loss.log_probabilities(claim.eta)).astype(float)
     error = np.abs(P - exact).max(axis=1)
     if (error > 1e-9 + 8 * claim.rounding().max(axis=1).astype(float)).any():
@@ -106,9 +111,14 @@ def _codes(y: Array, classes: Array) -> Array:
 
 def _softmax(case: Case, model: Any) -> Softmax:
     K = len(model.classes_)
+    offset: Any = case.offset
+    if offset is not None:
+        offset = np.asarray(np.column_stack([0.0 * offset, offset]) if offset.ndim == 1 else offset, dtype=LD)
     estimated = (1,) if K == 2 else tuple(range(K - (getattr(model, "coding", "symmetric") == "reference")))
+    if case.y.ndim == 2:
+        return Softmax(case.y.argmax(axis=1), K, _weight(case), estimated, case.y.astype(LD), offset)
     c = _weight(case, model.classes_, getattr(model, "class_weight", None))
-    return Softmax(_codes(case.y, model.classes_), K, c, estimated)
+    return Softmax(_codes(case.y, model.classes_), K, c, estimated, None, offset)
 
 
 def _elastic_net(case: Case, model: Any, alpha: float, l1_ratio: float, coef: Array, b: Array) -> Claim:
@@ -134,6 +144,10 @@ def _null_loss(claim: Claim) -> float:
     nothing = replace(claim, w=0 * claim.w, b=0 * claim.b)
     if not claim.free_intercept:
         return float(claim.loss.value(nothing.eta).sum())
+    if isinstance(claim.loss, Softmax) and (claim.loss.shares is not None or claim.loss.offset is not None):
+        alone = replace(nothing, X=nothing.X[:, :0], w=nothing.w[:0], slope=nothing.slope[:0], ridge=nothing.ridge[:0])
+        entropy = claim.loss.dual(0 * claim.eta)
+        return float(alone.settled().objective() - entropy)
     if isinstance(claim.loss, Softmax):
         totals = np.bincount(claim.loss.codes, claim.loss.weight.astype(float), minlength=claim.loss.n_classes)
         return float(-special.xlogy(totals, totals / totals.sum()).sum())
@@ -170,10 +184,29 @@ def _convex(claim: Claim, objective: float, tolerance: float, what: str = "") ->
 def _smlr(case: Case, model: Any, warned: list[str]) -> Outcome:
     if model.kernel is not None:
         return _kernel_smlr(case, model)
-    claim = _elastic_net(case, model, model.alpha, getattr(model, "l1_ratio", 0.0), model.coef_, model.intercept_)
+    claim = _elastic_net(case, model, model.alpha_, getattr(model, "l1_ratio", 0.0), model.coef_, model.intercept_)
     _same_probabilities(model, case, _user_claim(case, model))
     scale = _null_loss(claim)
+    if isinstance(model, smaller.SMLR) and asks_for_structure(model):
+        objective, gap = gap_of_structure(case, model, claim)
+        return _closed(objective, gap, 4 * claim.slack(), model.solution_.objective, model.tol * scale)
     return _convex(claim, model.solution_.objective, model.tol * scale)
+
+
+def _closed(objective: float, gap: float, slack: float, claimed: float, tolerance: float) -> Outcome:
+    """Hold a claimed objective, and "converged", against what was recomputed."""
+    if not abs(claimed - objective) <= tolerance + slack + 1e-9 * abs(objective):
+        raise Refuted(f"objective {claimed:.10g}, but it is {objective:.10g}")
+    if gap <= 2 * tolerance + slack:
+        return "right", ""
+    return "undecided", f"gap {gap:.3g} for a tolerance of {tolerance:.3g}"
+
+
+def _ordinal(case: Case, model: Any, warned: list[str]) -> Outcome:
+    if not (np.diff(model.thresholds_) > 0).all():
+        raise Refuted("thresholds are out of order")
+    objective, gap, slack, scale = gap_of_grades(case, model)
+    return _closed(objective, gap, slack, model.solution_.objective, model.tol * scale)
 
 
 def _user_claim(case: Case, model: Any) -> Claim:
@@ -432,6 +465,7 @@ CHECKS: dict[str, Callable[[Case, Any, list[str]], Outcome]] = {
     "RMLR": _smlr,
     "SBMLR": _sbmlr,
     "SMLRCV": _smlr_cv,
+    "OrdinalSMLR": _ordinal,
     "KLR": _klr,
     "IVM": _klr,
     "SparseProbit": _probit,

@@ -39,19 +39,27 @@ class Softmax:
     n_classes: int
     weight: Array
     estimated: tuple[int, ...]
+    shares: Array | None = None  # (n, K) of soft labels, in the place of codes
+    offset: Array | None = None  # (n, K)
+
+    @property
+    def targets(self) -> Array:
+        return np.eye(self.n_classes, dtype=LD)[self.codes] if self.shares is None else self.shares
 
     def log_probabilities(self, eta: Array) -> Array:
-        full = np.zeros((len(eta), self.n_classes), dtype=LD)
-        full[:, list(self.estimated)] = eta
+        full = np.zeros((len(eta), self.n_classes), dtype=LD) if self.offset is None else self.offset.astype(LD)
+        full[:, list(self.estimated)] += eta
         full -= full.max(axis=1, keepdims=True)
         return full - np.log(np.exp(full).sum(axis=1, keepdims=True))
 
     def value(self, eta: Array) -> Array:
-        return -self.weight * self.log_probabilities(eta)[np.arange(len(eta)), self.codes]
+        log_p = self.log_probabilities(eta)
+        if self.shares is not None:
+            return -self.weight * np.sum(self.shares * log_p, axis=1)
+        return -self.weight * log_p[np.arange(len(eta)), self.codes]
 
     def gradient(self, eta: Array) -> Array:
-        P = np.exp(self.log_probabilities(eta))
-        P[np.arange(len(eta)), self.codes] -= 1
+        P = np.exp(self.log_probabilities(eta)) - self.targets
         return self.weight[:, None] * P[:, list(self.estimated)]
 
     def hessian(self, eta: Array) -> Array:
@@ -64,14 +72,16 @@ class Softmax:
         """Return minus the conjugate at a residual; None outside its domain."""
         full = np.zeros((len(scaled), self.n_classes), dtype=LD)
         full[:, list(self.estimated)] = scaled / np.where(self.weight > 0, self.weight, 1)[:, None]
-        full[np.arange(len(scaled)), self.codes] += 1
+        full += self.targets
         if len(self.estimated) < self.n_classes:
             pinned = next(k for k in range(self.n_classes) if k not in self.estimated)
             full[:, pinned] = 1 - np.delete(full, pinned, axis=1).sum(axis=1)
         if full.min() < -1e-12:
             return None
         full = np.maximum(full, 0)
-        return -np.sum(self.weight[:, None] * np.where(full > 0, full * np.log(np.where(full > 0, full, 1)), 0))
+        known = 0 if self.offset is None else np.sum(self.weight[:, None] * (full - self.targets) * self.offset)
+        entropy = np.sum(self.weight[:, None] * np.where(full > 0, full * np.log(np.where(full > 0, full, 1)), 0))
+        return known - entropy
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class Case:
     dense: Array  # the numbers in X, float64
     traits: tuple[str, ...]
     path: dict[str, Any] = field(default_factory=dict)  # arguments of smlr_path, where that is called
+    offset: Array | None = None
 
     def __str__(self) -> str:
         n, d = self.dense.shape

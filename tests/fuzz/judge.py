@@ -22,8 +22,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import smaller
-from fuzz import claims
-from fuzz.hostile import Case, make_case
+from fuzz import claims, hostile
+from fuzz.extras import enriched
+from fuzz.hostile import Case
 
 __all__ = ["FINDINGS", "Refuted", "Verdict", "judge", "make_case"]
 
@@ -41,6 +42,8 @@ REFUSALS = [
     r"least populated class",
     r"sample_weight .*spans .* more than float64 can add up",
     r"sample_weight is all zeros",
+    r"X has columns of extreme size in one group",
+    r"as rows of class probabilities needs at least 2 classes",
     r"columns so small that their weights overflow",
     r"cannot judge a fold that holds out no row of class",
     r"The kernel returned values that are not finite: scale the features",
@@ -64,6 +67,11 @@ class Verdict:
 
 
 Refuted = claims.Refuted
+
+
+def make_case(seed: int) -> Case:
+    """Return the case of a seed: always the same."""
+    return enriched(hostile.make_case(seed))
 
 
 def judge(case: Case) -> Verdict:
@@ -102,12 +110,12 @@ def judge(case: Case) -> Verdict:
 
 
 def _fit(case: Case) -> Any:
+    offset = {} if case.offset is None else {"offset": case.offset}
     if not case.path:
-        return clone(case.model).fit(
-            case.X, case.y, **({} if _ignores_weight(case) else {"sample_weight": case.weight})
-        )
+        weight = {} if _ignores_weight(case) else {"sample_weight": case.weight}
+        return clone(case.model).fit(case.X, case.y, **weight, **offset)
     settings = {name: value for name, value in case.model.get_params().items() if name not in ("alpha", "warm_start")}
-    return smaller.smlr_path(case.X, case.y, sample_weight=case.weight, **case.path, **settings)
+    return smaller.smlr_path(case.X, case.y, sample_weight=case.weight, **offset, **case.path, **settings)
 
 
 def _ignores_weight(case: Case) -> bool:
@@ -146,7 +154,7 @@ def _unconverged(caught: list[Any]) -> bool:
 
 def _fingerprint(case: Case) -> tuple[bytes, ...]:
     parts = []
-    for part in (case.X, case.y, case.weight):
+    for part in (case.X, case.y, case.weight, case.offset):
         if sparse.issparse(part):
             part = part.tocoo() if part.format == "lil" else part
             names = ("row", "col", "data") if part.format == "coo" else ("indptr", "indices", "data")

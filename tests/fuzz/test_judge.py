@@ -123,3 +123,43 @@ def test_the_gap_is_zero_at_the_optimum_and_bounds_the_distance_elsewhere() -> N
 def test_a_case_is_the_same_every_time() -> None:
     assert str(make_case(7)) == str(make_case(7))
     assert make_case(7).dense.tobytes() == make_case(7).dense.tobytes()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"penalty": "grouped"},
+        {"penalty": "sparse-grouped", "feature_groups": [0, 0, 1, 1, 1]},
+        {"upper_limits": 0.3},
+        {"exclude": [1]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("data", ["labels", "offset", "shares"])
+def test_structure_offsets_and_shares_are_judged(settings: dict[str, Any], data: str) -> None:
+    case = case_of(smaller.SMLR(alpha=0.5, **settings))
+    if data == "offset":
+        case = replace(case, offset=np.linspace(-1.0, 1.0, 60))
+    if data == "shares":
+        case = replace(case, y=0.9 * np.eye(2)[case.y] + 0.05)
+    assert judge.judge(case).kind == "right"
+    offset = {} if case.offset is None else {"offset": case.offset}
+    fitted = clone(case.model).fit(case.X, case.y, **offset)
+    fitted.solution_ = replace(fitted.solution_, objective=fitted.solution_.objective * 0.99)
+    with pytest.raises(claims.Refuted):
+        checked(case, fitted)
+    fitted = clone(case.model).fit(case.X, case.y, **offset)
+    fitted.coef_ = fitted.coef_ * 0.9
+    with pytest.raises(claims.Refuted):
+        checked(case, fitted)
+
+
+def test_grades_are_judged() -> None:
+    case = case_of(smaller.OrdinalSMLR(alpha=0.5))
+    case = replace(case, y=np.digitize(case.X[:, 0], [-0.5, 0.5]))
+    assert judge.judge(case).kind == "right"
+    for name, value in (("coef_", 0.9), ("thresholds_", 1.1)):
+        fitted = clone(case.model).fit(case.X, case.y)
+        setattr(fitted, name, getattr(fitted, name) * value)
+        with pytest.raises(claims.Refuted):
+            checked(case, fitted)

@@ -56,7 +56,8 @@ class BlockModel:
         """Take Newton's step in the weights that are neither zero nor at a limit, as far as signs and limits allow."""
         terms = self.terms
         block = np.repeat(np.arange(len(terms.norm)), np.diff(terms.first))
-        length = np.sqrt(np.bincount(block, w * w, len(terms.norm)))
+        with np.errstate(over="ignore"):  # weights of tiny columns: only a norm asks for their length
+            length = np.sqrt(np.bincount(block, w * w, len(terms.norm)))
         s = np.flatnonzero((w != 0) & (w > terms.lower) & (w < terms.upper))
         if len(s) == 0:
             return

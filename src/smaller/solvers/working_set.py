@@ -49,7 +49,8 @@ class WorkingSet:
         return float(np.max(self.violation(w[self.at], g)))
 
     def penalty_change(self, old: Array, new: Array) -> float:
-        return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that runs away is refused by whoever asks
+            return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
 
 
 def choose(
