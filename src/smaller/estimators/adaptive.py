@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.arguments import AdaptiveArguments
 from smaller.estimators.assembly import Assembly, Features, basis_is_linear, survey
-from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
-from smaller.estimators.callbacks import reported_progress, with_callbacks
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.estimators.far_rows import warn_far_rows
+from smaller.estimators.fields import checked, number, with_fields
 from smaller.estimators.intervals import ProbabilityRanges
+from smaller.estimators.regressor import KernelOrLinearRegressor
 from smaller.estimators.widths import ChosenWidth
 from smaller.likelihoods import Curvature, Gaussian, Likelihood, Probit
 from smaller.priors import Jeffreys, Laplace, Prior
@@ -28,37 +29,31 @@ from smaller.telling import tell
 from smaller.validation import (
     Responses,
     TrainingData,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_number,
-    check_regression_data,
     check_rows,
-    unchanged_on_failure,
 )
 
 __all__ = ["SparseProbit", "SparseRegressor"]
 
 
 def _prior(model: Any, features: Features | None) -> Prior:
-    if check_choice("prior", model.prior, ("jeffreys", "laplace")) == "jeffreys":
+    if checked(model, "prior") == "jeffreys":
         return Jeffreys()
-    alpha = check_number("alpha", model.alpha, least=0.0, open_left=True)
+    alpha = checked(model, "alpha")
     return Laplace(alpha) if features is None else Laplace(alpha, features.scales[features.kept, None])
 
 
 def _rules(model: Any) -> Rules:
     return Rules(
-        tol=check_number("tol", model.tol, least=0.0, open_left=True),
-        max_iter=check_integer("max_iter", model.max_iter, least=1),
-        prune=check_number("prune", model.prune, least=0.0, most=1.0),
-        init_eps=check_number("init_eps", model.init_eps, least=0.0, open_left=True),
+        tol=checked(model, "tol"),
+        max_iter=checked(model, "max_iter"),
+        prune=checked(model, "prune"),
+        init_eps=checked(model, "init_eps"),
     )
 
 
 def _assembly(model: Any, data: Any, basis: Basis, y: Array, likelihood: Likelihood) -> Assembly:
     """Put likelihood, prior and design together."""
-    fit_intercept = check_flag("fit_intercept", model.fit_intercept)
+    fit_intercept = checked(model, "fit_intercept")
     unpenalised = np.zeros((1, 1))  # by a ridge
     features = survey(data.X, data.weight, unpenalised, fit_intercept) if basis_is_linear(basis) else None
     design = basis.expand(data.X if features is None else features.columns(data.X))
@@ -78,7 +73,8 @@ def _advice(model: Any) -> str:
     return f"Standardise the features, {wide}a smaller init_eps, or use prior='laplace' with a small alpha."
 
 
-class SparseRegressor(RegressorMixin, KernelOrLinear):
+@with_fields
+class SparseRegressor(AdaptiveArguments, KernelOrLinearRegressor):
     """Sparse regression with nothing to tune: few features or few kernels, noise level estimated.
 
     Finds, by EM, a point where this sum is stationary in w, b and the noise variance v::
@@ -160,105 +156,32 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
     >>> mean, std = model.predict(X[:1], return_std=True)
     """
 
-    def __init__(
-        self,
-        *,
-        prior: str = "jeffreys",
-        alpha: float = 1.0,
-        noise: Any = "estimate",
-        noise_shape: float = 0.0,
-        noise_scale: float = 0.0,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        fit_intercept: bool = True,
-        init_eps: float = 1e-6,
-        prune: float = 1e-5,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.prior = prior
-        self.alpha = alpha
-        self.noise = noise
-        self.noise_shape = noise_shape
-        self.noise_scale = noise_scale
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.fit_intercept = fit_intercept
-        self.init_eps = init_eps
-        self.prune = prune
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    noise: Any = number("estimate", least=0.0, open_left=True, words=("estimate",))
+    noise_shape: float = number(0.0, least=0.0)
+    noise_scale: float = number(0.0, least=0.0)
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
-        y : array-like of shape (n_samples,)
-            Responses.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Observation weights >= 0; an integer weight equals repeating the row.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
-        """
-        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
-            data = check_regression_data(self, X, y, sample_weight)
-            basis, centers = self._basis(data)
-            assembly = _assembly(self, data, basis, data.y, Gaussian(self._given_noise() or 1.0))
-            adapted = adapt(
-                assembly.problem,
-                noise=self._noise_prior(),
-                kernel=centers is not None,
-                rules=_rules(self),
-                progress=self._logged(progress),
-            )
-            self._store(_fitted(basis, centers, assembly, adapted))
-            self._store_spread(assembly, adapted)
-            self._warn(adapted, data)
-        return self
+    def _search(self, data: Responses, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        assembly = _assembly(self, data, basis, data.y, Gaussian(self._given_noise() or 1.0))
+        noise, kernel = self._noise_prior(), centers is not None
+        adapted = adapt(assembly.problem, noise=noise, kernel=kernel, rules=_rules(self), progress=progress)
+        fitted = _fitted(basis, centers, assembly, adapted)
+        used = np.flatnonzero(fitted.w.any(axis=1))
+        self.n_active_ = len(used)
+        assert isinstance(fitted.likelihood, Gaussian)
+        self.noise_variance_ = fitted.likelihood.variance
+        self._used = used if centers is None else np.arange(len(used))
+        self._store_spread(assembly, adapted)
+        self._advise(adapted, data)
+        return fitted
 
     def _given_noise(self) -> float | None:
-        if isinstance(self.noise, str):
-            check_choice("noise", self.noise, ("estimate",))
-            return None
-        return check_number("noise", self.noise, least=0.0, open_left=True)
+        noise = checked(self, "noise")
+        return None if noise == "estimate" else noise
 
     def _noise_prior(self) -> NoisePrior | None:
         if self._given_noise() is not None:
             return None
-        return NoisePrior(
-            check_number("noise_shape", self.noise_shape, least=0.0),
-            check_number("noise_scale", self.noise_scale, least=0.0),
-        )
-
-    def _store(self, fitted: Fitted) -> None:
-        self._store_weights(fitted)
-        self.intercept_ = float(self.intercept_[0])
-        used = np.flatnonzero(fitted.w.any(axis=1))
-        self.n_active_ = len(used)
-        if hasattr(self, "coef_"):
-            self.coef_ = self.coef_[0]
-        assert isinstance(fitted.likelihood, Gaussian)
-        self.noise_variance_ = fitted.likelihood.variance
-        self._used = used if fitted.centers is None else np.arange(len(used))
+        return NoisePrior(checked(self, "noise_shape"), checked(self, "noise_scale"))
 
     def _store_spread(self, assembly: Assembly, adapted: Adapted) -> None:
         """Keep what ``return_std`` needs: the factor of the posterior's precision, and the units it is in."""
@@ -268,14 +191,13 @@ class SparseRegressor(RegressorMixin, KernelOrLinear):
         self._units = (scale, shift)
         self._root = _posterior_root(replace(assembly.problem, likelihood=adapted.likelihood), w, used)
 
-    def _warn(self, adapted: Adapted, data: Responses) -> None:
-        warn_unless_converged(self, self.solution_)
+    def _advise(self, adapted: Adapted, data: Responses) -> None:
         if self.n_active_ == 0 and np.ptp(data.y if data.weight is None else data.y[data.weight > 0]) > 0:
             tell(
                 f"SparseRegressor kept no {'feature' if self.kernel is None else 'kernel'}: it predicts the mean for "
                 f"every row. {_advice(self)}",
             )
-        elif adapted.interpolates and self.n_active_ and self.solution_.converged:
+        elif adapted.interpolates and self.n_active_ and adapted.solution.converged:
             advice = "Give noise" if self.kernel is None else "Choose a wider kernel (smaller gamma), give noise"
             tell(
                 "SparseRegressor interpolates the data: the noise variance fell to zero and nothing more was pruned. "
@@ -326,7 +248,8 @@ def _cholesky(H: Array) -> Array:
     raise ValueError("X has columns that depend on each other to the last digit: remove copies, or standardise them.")
 
 
-class SparseProbit(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
+@with_fields
+class SparseProbit(ChosenWidth, ProbabilityRanges, AdaptiveArguments, KernelOrLinearClassifier):
     """Sparse probit classifier with nothing to tune: few features or few kernels, probabilities ``Phi(f(x))``.
 
     Finds, by EM, a point where this sum is stationary::
@@ -388,45 +311,6 @@ class SparseProbit(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
     >>> model[-1].solution_.status.name
     'STATIONARY'
     """
-
-    def __init__(
-        self,
-        *,
-        prior: str = "jeffreys",
-        alpha: float = 1.0,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        posterior: bool = False,
-        init_eps: float = 1e-6,
-        prune: float = 1e-5,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.prior = prior
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.posterior = posterior
-        self.init_eps = init_eps
-        self.prune = prune
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         K = len(data.classes)

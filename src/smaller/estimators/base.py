@@ -26,6 +26,7 @@ from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.block_answers import where_rows_are
 from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress, with_callbacks
 from smaller.estimators.documentation import DocumentationLink
+from smaller.estimators.fields import check_all, checked, integer, number, with_fields
 from smaller.kernels import make_kernel
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.problem import Solution
@@ -34,7 +35,6 @@ from smaller.telling import tell
 from smaller.validation import (
     TrainingData,
     check_classification_data,
-    check_integer,
     check_rows,
     unchanged_on_failure,
 )
@@ -100,30 +100,34 @@ def _first_of_equals(X: Any) -> Array:
     return np.fromiter(first.values(), dtype=np.int64)
 
 
+@with_fields
 class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
     """Interface of the models that work on features or on kernels centred on training rows."""
 
-    kernel: Any
-    gamma: Any
-    degree: Any
-    coef0: Any
-    kernel_params: Any
-    n_centers: Any
-    random_state: Any
-    verbose: Any
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    tol: float = number(1e-6, least=0.0, open_left=True)
+    max_iter: int = integer(1000, least=1)
+    random_state: Any = None
+    verbose: int = 0
 
     def _basis(self, data: Any) -> tuple[Basis, Array | None]:
         """Return the basis of the training rows ``data.X``, weighted by ``data.weight``, and which rows are centres."""
-        if self.kernel is None:
-            return Linear(), None
-        if self.kernel_params is not None and not isinstance(self.kernel_params, Mapping):
-            raise TypeError(f"kernel_params must be a dict of keyword arguments or None, got {self.kernel_params!r}.")
+        return (Linear(), None) if self.kernel is None else self._centred(data, self._width(data))
+
+    def _centred(self, data: Any, gamma: Any) -> tuple[KernelBasis, Array]:
+        """Return the kernel basis of a given width."""
+        params = vars(self).get("kernel_params")  # not every model takes a kernel of one's own
+        if params is not None and not isinstance(params, Mapping):
+            raise TypeError(f"kernel_params must be a dict of keyword arguments or None, got {params!r}.")
         kernel = make_kernel(
             self.kernel,
-            gamma=self._width(data),
+            gamma=gamma,
             degree=self.degree,
             coef0=self.coef0,
-            kernel_params=self.kernel_params,
+            kernel_params=params,
             X=data.X,
             weight=data.weight,
         )
@@ -133,11 +137,15 @@ class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
         rows = np.arange(X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
         # A repeated row makes the same kernel column: one centre stands for all, so that a weight equals a repetition.
         rows = rows[_first_of_equals(X.T[rows] if self._precomputed else X[rows])]
-        if self.n_centers is not None:
-            count = check_integer("n_centers", self.n_centers, least=1)
+        if vars(self).get("n_centers") is not None:
+            count = checked(self, "n_centers")
             if count < len(rows):
-                rows = np.sort(check_random_state(self.random_state).choice(rows, count, replace=False))
+                rows = self._centers(data, kernel, rows, count)
         return KernelBasis(kernel, rows if self._precomputed else X[rows]), rows
+
+    def _centers(self, data: Any, kernel: Any, rows: Array, count: int) -> Array:
+        """Return those ``count`` of the rows that become centres: drawn by lot."""
+        return np.sort(check_random_state(self.random_state).choice(rows, count, replace=False))
 
     def _width(self, data: Any) -> Any:
         """Return what ``gamma`` means on these rows: a number, or a rule of `kernels.resolve_gamma`."""
@@ -198,10 +206,11 @@ class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
         return tags
 
 
+@with_fields
 class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
     """Interface of the classifiers among them: the flow of one fit, and probabilities made in one place."""
 
-    class_weight: Any
+    class_weight: Any = None
 
     @abstractmethod
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
@@ -237,6 +246,7 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
         check: Callable[..., TrainingData] = check_classification_data,
     ) -> Any:
         """Check, search, store: the flow of every fit."""
+        check_all(self)
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
             elsewhere = self._search_elsewhere(X, y, weight, self._logged(progress))
             if elsewhere is not None:

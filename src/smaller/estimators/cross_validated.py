@@ -12,10 +12,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
+from smaller.estimators.arguments import MultinomialArguments, StructureArguments
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.cv_elsewhere import cross_paths
 from smaller.estimators.feature_cap import affordable, check_max_features
+from smaller.estimators.fields import checked, choice, flag, with_fields
 from smaller.estimators.fold_scores import choose, score_fold, warn_at_edge
 from smaller.estimators.folds import folds_of
 from smaller.estimators.intervals import ProbabilityRanges
@@ -25,7 +27,7 @@ from smaller.estimators.regularization_path import RegularizationPath, as_path
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
-from smaller.estimators.strength import check_alpha_scale, grid_of
+from smaller.estimators.strength import grid_of
 from smaller.priors import ElasticNet
 from smaller.problem import Solution
 from smaller.searches.path import PathPoint, trace_path
@@ -34,9 +36,6 @@ from smaller.solvers.driver import Progress
 from smaller.threads import carried
 from smaller.validation import (
     TrainingData,
-    check_choice,
-    check_flag,
-    check_integer,
     check_number,
     check_weight,
 )
@@ -44,7 +43,8 @@ from smaller.validation import (
 __all__ = ["SMLRCV"]
 
 
-class SMLRCV(ProbabilityRanges, OffsetClassifier):
+@with_fields
+class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     """Sparse multinomial logistic regression with the strength chosen by cross-validation.
 
     One path on all rows and one per fold, all on the same grid; see :class:`SMLR` for the model. Scaling belongs in a
@@ -121,78 +121,16 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
     (5, 30)
     """
 
-    def __init__(
-        self,
-        *,
-        alphas: Any = 100,
-        alpha_scale: str = "sum",
-        eps: float | None = None,
-        cv: Any = 5,
-        scoring: Any = "neg_log_loss",
-        rule: str = "min",
-        max_features: int | None = None,
-        relax: bool = False,
-        posterior: bool = False,
-        n_jobs: int | None = None,
-        l1_ratio: Any = 1.0,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        coding: str = "symmetric",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        penalty_factors: Any = None,
-        penalty: str = "elementwise",
-        feature_groups: Any = None,
-        group_l1_ratio: float = 0.5,
-        lower_limits: Any = None,
-        upper_limits: Any = None,
-        positive: bool = False,
-        exclude: Any = None,
-        class_weight: Any = None,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alphas = alphas
-        self.alpha_scale = alpha_scale
-        self.eps = eps
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.max_features = max_features
-        self.relax = relax
-        self.posterior = posterior
-        self.n_jobs = n_jobs
-        self.l1_ratio = l1_ratio
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.coding = coding
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.penalty_factors = penalty_factors
-        self.penalty = penalty
-        self.feature_groups = feature_groups
-        self.group_l1_ratio = group_l1_ratio
-        self.lower_limits = lower_limits
-        self.upper_limits = upper_limits
-        self.positive = positive
-        self.exclude = exclude
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    alphas: Any = 100
+    eps: float | None = None
+    cv: Any = 5
+    scoring: Any = "neg_log_loss"
+    rule: str = choice("min", "1se")
+    max_features: int | None = None
+    relax: bool = flag(False)
+    n_jobs: int | None = None
+    l1_ratio: Any = 1.0
+    solver: str = "auto"
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, offset: Any = None) -> Any:
@@ -223,7 +161,6 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
             return None
         for argument, usual in (("scoring", "neg_log_loss"), ("relax", False)):
             refuse_unusual(self, argument, usual)
-        check_choice("rule", self.rule, ("min", "1se"))
         forget_relaxed(self)
         models = [self._model(ratio) for ratio in self._ratios()]
         found = cross_paths(
@@ -231,7 +168,7 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
             data,
             alphas=self.alphas,
             eps=self.eps,
-            scale=check_alpha_scale(self.alpha_scale),
+            scale=checked(self, "alpha_scale"),
             cv=self.cv,
             seed=self.random_state,
             most=check_max_features(self.max_features),
@@ -289,9 +226,8 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
         groups: Any = None,
         sample_weight: Any = None,
     ) -> Fitted:
-        check_choice("rule", self.rule, ("min", "1se"))
         most = check_max_features(self.max_features)
-        relax = check_flag("relax", self.relax)
+        relax = checked(self, "relax")
         forget_relaxed(self)
         if data.offset is not None or data.shares is not None:
             refuse_offset(self, "relax")
@@ -301,7 +237,7 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
         if relax and not isinstance(assemblies[0].problem.prior, ElasticNet):
             raise ValueError("relax=True refits single weights without limits: leave it out with groups and limits.")
         d = data.X.shape[1] if centers is None else len(centers)
-        scale, shape = check_alpha_scale(self.alpha_scale), (data.X.shape[0], d)
+        scale, shape = checked(self, "alpha_scale"), (data.X.shape[0], d)
         grids = [grid_of(a.problem.alpha_max, self.alphas, self.eps, scale, shape) for a in assemblies]
         options = self._options()
         walks: dict[int, list[PathPoint]] = {}
@@ -344,8 +280,8 @@ class SMLRCV(ProbabilityRanges, OffsetClassifier):
     def _options(self) -> dict[str, Any]:
         return {
             "method": check_solver(self.solver),
-            "tol": check_number("tol", self.tol, least=0.0, open_left=True),
-            "max_iter": check_integer("max_iter", self.max_iter, least=1),
+            "tol": checked(self, "tol"),
+            "max_iter": checked(self, "max_iter"),
         }
 
 

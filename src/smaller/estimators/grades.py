@@ -12,11 +12,12 @@ from sklearn.utils.parallel import Parallel, delayed
 from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.assembly import Units, basis_is_linear
+from smaller.estimators.fields import checked
 from smaller.estimators.fold_scores import choose, judged, warn_at_edge
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
 from smaller.estimators.located import LocatedData, assemble_rows
 from smaller.estimators.regularization_path import RegularizationPath, as_path
-from smaller.estimators.strength import check_alpha_scale, grid_of
+from smaller.estimators.strength import grid_of
 from smaller.likelihoods import Ordinal
 from smaller.priors import ElasticNet
 from smaller.problem import Solution
@@ -87,7 +88,7 @@ def cross_validated(
     """Walk the path of all rows and of every fold, and choose."""
     problem, units = assemble_grades(estimator, data, basis, centers)
     shape = data.X.shape[0], problem.n_columns if centers is not None else data.X.shape[1]
-    scale = check_alpha_scale(estimator.alpha_scale)
+    scale = checked(estimator, "alpha_scale")
     alphas = grid_of(partial(alpha_max, problem), estimator.alphas, estimator.eps, scale, shape)
     weight = check_weight(sample_weight, data.X.shape[0])
     scores = Parallel(n_jobs=estimator.n_jobs)(

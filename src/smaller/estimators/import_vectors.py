@@ -13,17 +13,19 @@ from smaller.bases import Basis, Whitened
 from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.base import Fitted
 from smaller.estimators.centers import double_rows
+from smaller.estimators.fields import checked, choice, integer, number, with_fields
 from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
 from smaller.kernels import Kernel
 from smaller.likelihoods import Multinomial
 from smaller.papers import SELECTIONS
 from smaller.searches.forward import Forward, ImportPath, by_promise, select
 from smaller.solvers.driver import Progress
-from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
+from smaller.validation import TrainingData, check_integer
 
 __all__ = ["IVM"]
 
 
+@with_fields
 class IVM(KernelLogistic):
     """Import vector machine: kernel logistic regression on few rows, chosen one after the other.
 
@@ -110,60 +112,18 @@ class IVM(KernelLogistic):
     (10, 0.98)
     """
 
-    n_centers = None  # the interface's random subset: import points are chosen instead
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        eps: float = 1e-3,
-        window: int = 1,
-        max_points: int = 500,
-        alphas: Any = None,
-        scoring: str = "neg_log_loss",
-        validation_fraction: float = 0.25,
-        cv: Any = None,
-        selection: str = "lazy",
-        refresh: int = 10,
-        n_candidates: int | None = None,
-        memory_limit: int = 1 << 28,
-        posterior: bool = False,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.eps = eps
-        self.window = window
-        self.max_points = max_points
-        self.alphas = alphas
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.cv = cv
-        self.selection = selection
-        self.refresh = refresh
-        self.n_candidates = n_candidates
-        self.memory_limit = memory_limit
-        self.posterior = posterior
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel_params: Any = None
+    eps: float = number(1e-3, least=0.0)
+    window: int = integer(1, least=1)
+    max_points: int = integer(500, least=1)
+    alphas: Any = None
+    scoring: str = choice("neg_log_loss", "error")
+    validation_fraction: float = number(0.25, least=0.0, most=0.9, open_left=True)
+    cv: Any = None
+    selection: str = choice("lazy", *SELECTIONS)
+    refresh: int = integer(10, least=1)
+    n_candidates: int | None = None
+    memory_limit: int = integer(1 << 28, least=1)
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         assert isinstance(basis, KernelBasis)
@@ -183,7 +143,7 @@ class IVM(KernelLogistic):
             data.weight,
             [self.alpha_],
             settings,
-            fit_intercept=check_flag("fit_intercept", self.fit_intercept),
+            fit_intercept=checked(self, "fit_intercept"),
             rng=rng,
         )
         self.import_path_ = final if path is None else path
@@ -195,15 +155,15 @@ class IVM(KernelLogistic):
 
     def _settings(self) -> Forward:
         count = self.n_candidates
-        selection = check_choice("selection", self.selection, ("lazy", *SELECTIONS))
-        refresh = check_integer("refresh", self.refresh, least=1)
+        selection = checked(self, "selection")
+        refresh = checked(self, "refresh")
         return Forward(
-            eps=check_number("eps", self.eps, least=0.0),
-            window=check_integer("window", self.window, least=1),
-            max_points=check_integer("max_points", self.max_points, least=1),
+            eps=checked(self, "eps"),
+            window=checked(self, "window"),
+            max_points=checked(self, "max_points"),
             choose=SELECTIONS.get(selection, by_promise),
             refresh=refresh if selection == "lazy" else 1,
-            memory_limit=check_integer("memory_limit", self.memory_limit, least=1),
+            memory_limit=checked(self, "memory_limit"),
             n_candidates=None if count is None else check_integer("n_candidates", count, least=1),
         )
 
@@ -219,7 +179,7 @@ class IVM(KernelLogistic):
     ) -> ImportPath | None:
         """Run Algorithm 3 on every split and set ``alpha_``; return its path where there is one split."""
         alphas = _grid(self.alphas)
-        by_errors = check_choice("scoring", self.scoring, ("neg_log_loss", "error")) == "error"
+        by_errors = checked(self, "scoring") == "error"
         weight = np.ones(len(data.codes)) if data.weight is None else data.weight
         totals, covered = np.zeros((2, len(alphas))), 0.0
         path = None
@@ -232,7 +192,7 @@ class IVM(KernelLogistic):
                 np.where(train, weight, 0.0),
                 list(alphas),
                 settings,
-                fit_intercept=check_flag("fit_intercept", self.fit_intercept),
+                fit_intercept=checked(self, "fit_intercept"),
                 rng=rng,
                 watched=test,
                 watched_weight=weight[test],
@@ -249,7 +209,7 @@ class IVM(KernelLogistic):
         """Yield which rows to learn from (n,), and the numbers of those to be tested."""
         rows = np.arange(len(weight))
         if self.cv is None:
-            share = check_number("validation_fraction", self.validation_fraction, least=0.0, most=0.9, open_left=True)
+            share = checked(self, "validation_fraction")
             splitter: Any = StratifiedShuffleSplit(1, test_size=share, random_state=int(rng.integers(2**31)))
             rows = np.flatnonzero(weight > 0)
         else:

@@ -9,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.fields import checked, flag, with_fields
 from smaller.inference import approximate, range_notes
 from smaller.problem import Problem, Solution
-from smaller.validation import check_flag, check_rows
+from smaller.validation import check_rows
 
 __all__ = ["NoProbabilityRanges", "ProbabilityRanges", "kept_posterior", "notes_on_ranges", "refuse_ranges"]
 
@@ -41,23 +42,23 @@ def notes_on_ranges(estimator: Any, level: float = 0.9) -> tuple[str, ...]:
 
 def refuse_ranges(estimator: Any) -> None:
     """Refuse to keep what ranges need where groups or limits hold the weights: neither is part of the approximation."""
-    if check_flag("posterior", estimator.posterior):
+    if checked(estimator, "posterior"):
         raise ValueError(
             "posterior=True takes the penalty as a sum over single weights without limits: leave penalty, "
             "lower_limits, upper_limits and positive as they are by default, or posterior=False."
         )
 
 
+@with_fields
 class ProbabilityRanges:
     """Mixin of the classifiers that say how far their rows leave a probability open."""
 
-    posterior: Any
-    _posterior: Any
+    posterior: bool = flag(False)
 
     def _keeps_posterior(self) -> bool:
         """Forget what an earlier fit has kept; return whether this one is to keep something."""
         self.__dict__.pop("_posterior", None)
-        return check_flag("posterior", self.posterior)
+        return bool(checked(self, "posterior"))
 
     def _keep(
         self,
@@ -75,7 +76,7 @@ class ProbabilityRanges:
                 prior: Any = problem.prior
                 problem = problem.with_prior(prior.times(strength))
             w, b, status = solution.w, solution.b, solution.status
-            self._posterior = approximate(problem, w, b, status, basis, origin, measured=measured)
+            self._posterior: Any = approximate(problem, w, b, status, basis, origin, measured=measured)
 
     def probability_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Return a range for every class probability.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from smaller.arrays import Array
@@ -16,6 +16,7 @@ from smaller.bases import Basis
 from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.estimators.centers import balanced_centers, double_rows
+from smaller.estimators.fields import checked, choice, flag, integer, number, with_fields
 from smaller.estimators.intervals import NoProbabilityRanges
 from smaller.estimators.screens import SCREENS, by_linear_model, by_pairs, by_separation, scores_of_pairs
 from smaller.kernels import resolve_gamma
@@ -23,16 +24,154 @@ from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.searches.scales import ScaledProblem, ScaledSolution, search_scales
 from smaller.solvers.driver import Progress
 from smaller.telling import tell
-from smaller.validation import TrainingData, check_choice, check_flag, check_integer, check_number
+from smaller.validation import TrainingData
 
-__all__ = ["JCFO"]
+__all__ = ["JCFO", "ScaledKernels"]
 
 _FEW = 10  # features of the screened start; with no more than these there is none
 # Measured on rings and exclusive-or with 200 rows: good ends keep at most 7 scales. The share of the rows is a guess.
 _MANY, _CROWDED, _CROWDED_SHARE = 20, 15, 0.05
 
 
-class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
+@with_fields
+class ScaledKernels(NoProbabilityRanges, KernelOrLinearClassifier):
+    """Interface of JCFO with given or chosen strengths: the search for weights and scales together."""
+
+    kernel: str = choice("rbf", "poly", "linear")
+    gamma: Any = "auto"
+    degree: int = 2
+    n_centers: int | None = integer(None, least=1)
+    centers: str = choice("random", "kmeans")
+    preselect: str | None = choice(*SCREENS, optional=True)
+    preselect_alpha: float = number(0.5, least=0.0, open_left=True)
+    n_preselect: int = integer(50, least=1)
+    likelihood: str = choice("auto", "probit", "multinomial")
+    fit_intercept: bool = flag(True)
+    penalize_intercept: bool = flag(False)
+    starts: str = choice("screened", "equal")
+    n_init: int = integer(1, least=1)
+    em_iter: int = integer(30)
+    max_iter: int = integer(100, least=1)
+
+    @abstractmethod
+    def _strengths(self) -> tuple[float, float]:
+        """Return ``alpha`` and ``alpha_scales``."""
+
+    def _centers(self, data: TrainingData, kernel: Any, rows: Array, count: int) -> Array:
+        rng = check_random_state(self.random_state)
+        X = double_rows(data.X)[rows]
+        return rows[balanced_centers(X, data.codes[rows], count, checked(self, "centers"), rng)]
+
+    def _found(
+        self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None, *, warm: bool = False
+    ) -> Fitted:
+        """Return weights and scales at the strengths, from the last fit's if ``warm``."""
+        assert isinstance(basis, KernelBasis)
+        likelihood = self._chosen_likelihood(len(data.classes))
+        X = double_rows(data.X)
+        kept = self._preselected(data, likelihood)
+        narrow = KernelBasis(basis.kernel, X[centers][:, kept])
+        scaled = ScaledProblem(
+            X[:, kept],
+            narrow,
+            likelihood.encode(data.codes),
+            data.weight,
+            likelihood,
+            *self._strengths(),
+            checked(self, "fit_intercept"),
+            checked(self, "penalize_intercept"),
+        )
+        solution = search_scales(
+            scaled,
+            self._starts(X[:, kept], data.weight),
+            rivals=self._rivals(replace(data, X=X[:, kept])),
+            warm=self._warm(scaled, kept) if warm else None,
+            em_iter=checked(self, "em_iter"),
+            tol=checked(self, "tol"),
+            max_iter=checked(self, "max_iter"),
+            progress=progress,
+        )
+        self.preselected_ = kept
+        self.scales_ = np.zeros(X.shape[1])
+        self.scales_[kept] = solution.scales
+        m = narrow.centers.shape[0]
+        b = solution.w[m] if scaled.penalized else solution.b
+        wide = KernelBasis(basis.kernel.rescale(self.scales_), X[centers])
+        return Fitted(wide, centers, solution.w[:m], b, likelihood, solution)
+
+    def _chosen_likelihood(self, n_classes: int) -> Likelihood:
+        name = checked(self, "likelihood")
+        if name == "probit" or (name == "auto" and n_classes == 2):
+            return Probit(1 if n_classes == 2 else n_classes)
+        return Multinomial(n_classes)
+
+    def _starts(self, X: Any, weight: Array | None) -> Iterator[Array]:
+        """Yield equal scales first, then random ones of the same mean."""
+        gamma = resolve_gamma(self.gamma, X, weight)
+        yield np.full(X.shape[1], gamma)
+        rng = check_random_state(self.random_state)
+        for _ in range(checked(self, "n_init") - 1):
+            yield gamma * rng.exponential(size=X.shape[1])
+
+    def _rivals(self, data: TrainingData) -> list[Array]:
+        """Return what is judged against the first start: all scales on the features that seem to act."""
+        p = data.X.shape[1]
+        if checked(self, "starts") == "equal" or p <= _FEW or not self._curved:
+            return []
+        start = np.zeros(p)
+        best = np.argsort(-scores_of_pairs(data), kind="stable")[:_FEW]
+        start[best] = resolve_gamma(self.gamma, data.X, data.weight) * p / _FEW  # the same sum as that of all
+        return [start]
+
+    @property
+    def _curved(self) -> bool:
+        """Whether features may act together."""
+        return bool(self.kernel == "rbf" or (self.kernel == "poly" and self.degree > 1))
+
+    def _warm(self, scaled: ScaledProblem, kept: Array) -> ScaledSolution | None:
+        """Return the last fit's solution if it has the shape of this problem."""
+        last = getattr(self, "solution_", None)
+        (m, p), q = scaled.shape, scaled.y.shape[1]
+        if last is None or last.w.shape != (m + scaled.penalized, q) or last.scales.shape != (p,):
+            return None
+        return last if np.array_equal(kept, self.preselected_) else None
+
+    def _preselected(self, data: TrainingData, likelihood: Likelihood) -> Array:
+        how = "none" if self.preselect is None else checked(self, "preselect")
+        if how == "none":
+            return np.arange(data.X.shape[1])
+        if how == "linear":
+            strength = checked(self, "preselect_alpha")
+            return by_linear_model(data, likelihood, strength)
+        count = checked(self, "n_preselect")
+        return by_separation(data, count) if how == "univariate" else by_pairs(data, count)
+
+    def _store(self, data: TrainingData, fitted: Fitted) -> None:
+        super()._store(data, fitted)
+        self.active_features_ = np.flatnonzero(self.scales_)
+        if len(self.support_) == 0:
+            alpha, alpha_scales = self._strengths()
+            standardise = "" if _standardised(data) else "standardise the features; "
+            tell(
+                f"JCFO kept no kernel at alpha={alpha:g}, alpha_scales={alpha_scales:g}: it predicts the shares of the "
+                f"classes for every row. Lower alpha, then alpha_scales; {standardise}or try another gamma, the start "
+                "value of the scales.",
+            )
+        elif self._curved:
+            self._warn_crowded(data)
+
+    def _warn_crowded(self, data: TrainingData) -> None:
+        rows = len(data.codes) if data.weight is None else int(np.count_nonzero(data.weight))
+        count, p = len(self.active_features_), len(self.preselected_)
+        if p > _MANY and count > max(_CROWDED, _CROWDED_SHARE * rows):
+            tell(
+                f"JCFO keeps {count} of {p} scales: a poor local optimum, or too weak a strength. Try "
+                "preselect='pairs', a larger alpha_scales, or JCFOCV.",
+            )
+
+
+@with_fields
+class JCFO(ScaledKernels):
     """Kernel classifier that chooses its kernels and its features together.
 
     ``alpha`` and ``alpha_scales`` multiply their penalties against the **sum** of log-losses::
@@ -151,181 +290,15 @@ class JCFO(NoProbabilityRanges, KernelOrLinearClassifier):
     'STATIONARY'
     """
 
-    kernel_params = None  # the interface's; a callable kernel has no scales
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        alpha_scales: float = 1.0,
-        *,
-        kernel: str = "rbf",
-        gamma: Any = "auto",
-        degree: int = 2,
-        coef0: float = 1.0,
-        n_centers: int | None = None,
-        centers: str = "random",
-        preselect: str | None = None,
-        preselect_alpha: float = 0.5,
-        n_preselect: int = 50,
-        likelihood: str = "auto",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: Any = None,
-        starts: str = "screened",
-        n_init: int = 1,
-        em_iter: int = 30,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.alpha_scales = alpha_scales
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_centers = n_centers
-        self.centers = centers
-        self.preselect = preselect
-        self.preselect_alpha = preselect_alpha
-        self.n_preselect = n_preselect
-        self.likelihood = likelihood
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.starts = starts
-        self.n_init = n_init
-        self.em_iter = em_iter
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
-        check_choice("kernel", self.kernel, ("rbf", "poly", "linear"))
-        how = check_choice("centers", self.centers, ("random", "kmeans"))
-        if self.n_centers is None:
-            return super()._basis(data)
-        count = check_integer("n_centers", self.n_centers, least=1)
-        basis, rows = clone(self).set_params(n_centers=None)._basis(data)
-        if count >= len(rows):
-            return basis, rows
-        rng = check_random_state(self.random_state)
-        chosen = balanced_centers(double_rows(data.X)[rows], data.codes[rows], count, how, rng)
-        return basis.take(chosen), rows[chosen]
+    alpha: float = number(1.0, least=0.0, open_left=True, kw_only=False)
+    alpha_scales: float = number(1.0, least=0.0, open_left=True, kw_only=False)
+    warm_start: bool = flag(False)
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
-        assert isinstance(basis, KernelBasis)
-        likelihood = self._chosen_likelihood(len(data.classes))
-        X = double_rows(data.X)
-        kept = self._preselected(data, likelihood)
-        narrow = KernelBasis(basis.kernel, X[centers][:, kept])
-        scaled = ScaledProblem(
-            X[:, kept],
-            narrow,
-            likelihood.encode(data.codes),
-            data.weight,
-            likelihood,
-            *self._strengths(),
-            check_flag("fit_intercept", self.fit_intercept),
-            check_flag("penalize_intercept", self.penalize_intercept),
-        )
-        solution = search_scales(
-            scaled,
-            self._starts(X[:, kept], data.weight),
-            rivals=self._rivals(replace(data, X=X[:, kept])),
-            warm=self._warm(scaled, kept) if check_flag("warm_start", self.warm_start) else None,
-            em_iter=check_integer("em_iter", self.em_iter),
-            tol=check_number("tol", self.tol, least=0.0, open_left=True),
-            max_iter=check_integer("max_iter", self.max_iter, least=1),
-            progress=progress,
-        )
-        self.preselected_ = kept
-        self.scales_ = np.zeros(X.shape[1])
-        self.scales_[kept] = solution.scales
-        m = narrow.centers.shape[0]
-        b = solution.w[m] if scaled.penalized else solution.b
-        wide = KernelBasis(basis.kernel.rescale(self.scales_), X[centers])
-        return Fitted(wide, centers, solution.w[:m], b, likelihood, solution)
-
-    def _chosen_likelihood(self, n_classes: int) -> Likelihood:
-        name = check_choice("likelihood", self.likelihood, ("auto", "probit", "multinomial"))
-        if name == "probit" or (name == "auto" and n_classes == 2):
-            return Probit(1 if n_classes == 2 else n_classes)
-        return Multinomial(n_classes)
-
-    def _starts(self, X: Any, weight: Array | None) -> Iterator[Array]:
-        """Yield equal scales first, then random ones of the same mean."""
-        gamma = resolve_gamma(self.gamma, X, weight)
-        yield np.full(X.shape[1], gamma)
-        rng = check_random_state(self.random_state)
-        for _ in range(check_integer("n_init", self.n_init, least=1) - 1):
-            yield gamma * rng.exponential(size=X.shape[1])
-
-    def _rivals(self, data: TrainingData) -> list[Array]:
-        """Return what is judged against the first start: all scales on the features that seem to act."""
-        p = data.X.shape[1]
-        if check_choice("starts", self.starts, ("screened", "equal")) == "equal" or p <= _FEW or not self._curved:
-            return []
-        start = np.zeros(p)
-        best = np.argsort(-scores_of_pairs(data), kind="stable")[:_FEW]
-        start[best] = resolve_gamma(self.gamma, data.X, data.weight) * p / _FEW  # the same sum as that of all
-        return [start]
-
-    @property
-    def _curved(self) -> bool:
-        """Whether features may act together."""
-        return bool(self.kernel == "rbf" or (self.kernel == "poly" and self.degree > 1))
-
-    def _warm(self, scaled: ScaledProblem, kept: Array) -> ScaledSolution | None:
-        """Return the last fit's solution if it has the shape of this problem."""
-        last = getattr(self, "solution_", None)
-        (m, p), q = scaled.shape, scaled.y.shape[1]
-        if last is None or last.w.shape != (m + scaled.penalized, q) or last.scales.shape != (p,):
-            return None
-        return last if np.array_equal(kept, self.preselected_) else None
-
-    def _preselected(self, data: TrainingData, likelihood: Likelihood) -> Array:
-        how = "none" if self.preselect is None else check_choice("preselect", self.preselect, SCREENS)
-        if how == "none":
-            return np.arange(data.X.shape[1])
-        if how == "linear":
-            strength = check_number("preselect_alpha", self.preselect_alpha, least=0.0, open_left=True)
-            return by_linear_model(data, likelihood, strength)
-        count = check_integer("n_preselect", self.n_preselect, least=1)
-        return by_separation(data, count) if how == "univariate" else by_pairs(data, count)
-
-    def _store(self, data: TrainingData, fitted: Fitted) -> None:
-        super()._store(data, fitted)
-        self.active_features_ = np.flatnonzero(self.scales_)
-        if len(self.support_) == 0:
-            alpha, alpha_scales = self._strengths()
-            standardise = "" if _standardised(data) else "standardise the features; "
-            tell(
-                f"JCFO kept no kernel at alpha={alpha:g}, alpha_scales={alpha_scales:g}: it predicts the shares of the "
-                f"classes for every row. Lower alpha, then alpha_scales; {standardise}or try another gamma, the start "
-                "value of the scales.",
-            )
-        elif self._curved:
-            self._warn_crowded(data)
-
-    def _warn_crowded(self, data: TrainingData) -> None:
-        rows = len(data.codes) if data.weight is None else int(np.count_nonzero(data.weight))
-        count, p = len(self.active_features_), len(self.preselected_)
-        if p > _MANY and count > max(_CROWDED, _CROWDED_SHARE * rows):
-            tell(
-                f"JCFO keeps {count} of {p} scales: a poor local optimum, or too weak a strength. Try "
-                "preselect='pairs', a larger alpha_scales, or JCFOCV.",
-            )
+        return self._found(data, basis, centers, progress, warm=checked(self, "warm_start"))
 
     def _strengths(self) -> tuple[float, float]:
-        return (
-            check_number("alpha", self.alpha, least=0.0, open_left=True),
-            check_number("alpha_scales", self.alpha_scales, least=0.0, open_left=True),
-        )
+        return checked(self, "alpha"), checked(self, "alpha_scales")
 
 
 def _standardised(data: TrainingData) -> bool:

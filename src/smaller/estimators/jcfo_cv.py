@@ -16,17 +16,19 @@ from smaller.arrays import Array
 from smaller.bases import Basis
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.fields import anything, choice, with_fields
 from smaller.estimators.folds import classes_in, folds_of
-from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo import JCFO, ScaledKernels
 from smaller.estimators.widths import log_likelihoods
 from smaller.solvers.driver import Progress
 from smaller.threads import carried
-from smaller.validation import TrainingData, check_choice, check_number, check_weight
+from smaller.validation import TrainingData, check_number, check_weight
 
 __all__ = ["JCFOCV"]
 
 
-class JCFOCV(JCFO):
+@with_fields
+class JCFOCV(ScaledKernels):
     """JCFO with both strengths chosen by cross-validated log-likelihood.
 
     In every fold and for every ``alpha`` the fits go up ``alphas_scales``, each from the end of the one before, so that
@@ -80,62 +82,11 @@ class JCFOCV(JCFO):
     array([0, 1])
     """
 
-    warm_start = False  # of the final fit
-
-    def __init__(
-        self,
-        alphas: Any = (3.0, 1.0, 0.3),
-        alphas_scales: Any = (30.0, 10.0, 3.0, 1.0, 0.3),
-        *,
-        cv: Any = 5,
-        rule: str = "min",
-        n_jobs: int | None = None,
-        kernel: str = "rbf",
-        gamma: Any = "auto",
-        degree: int = 2,
-        coef0: float = 1.0,
-        n_centers: int | None = None,
-        centers: str = "random",
-        preselect: str | None = None,
-        preselect_alpha: float = 0.5,
-        n_preselect: int = 50,
-        likelihood: str = "auto",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: Any = None,
-        starts: str = "screened",
-        n_init: int = 1,
-        em_iter: int = 30,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alphas = alphas
-        self.alphas_scales = alphas_scales
-        self.cv = cv
-        self.rule = rule
-        self.n_jobs = n_jobs
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_centers = n_centers
-        self.centers = centers
-        self.preselect = preselect
-        self.preselect_alpha = preselect_alpha
-        self.n_preselect = n_preselect
-        self.likelihood = likelihood
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.starts = starts
-        self.n_init = n_init
-        self.em_iter = em_iter
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    alphas: Any = anything((3.0, 1.0, 0.3), kw_only=False)
+    alphas_scales: Any = anything((30.0, 10.0, 3.0, 1.0, 0.3), kw_only=False)
+    cv: Any = 5
+    rule: str = choice("min", "1se")
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
@@ -164,7 +115,6 @@ class JCFOCV(JCFO):
         groups: Any = None,
         sample_weight: Any = None,
     ) -> Fitted:
-        check_choice("rule", self.rule, ("min", "1se"))
         self.alphas_ = _grid("alphas", self.alphas)
         self.alphas_scales_ = _grid("alphas_scales", self.alphas_scales)
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in JCFO().get_params()}
@@ -178,7 +128,7 @@ class JCFOCV(JCFO):
         self.scores_ = np.array(scores)
         i, j = _choose(self.scores_, self.rule)
         self.alpha_, self.alpha_scales_ = float(self.alphas_[i]), float(self.alphas_scales_[j])
-        return super()._search(data, basis, centers, progress)
+        return self._found(data, basis, centers, progress)
 
     def _strengths(self) -> tuple[float, float]:
         return self.alpha_, self.alpha_scales_

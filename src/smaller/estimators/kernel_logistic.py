@@ -10,8 +10,10 @@ import numpy as np
 from smaller.arrays import Array
 from smaller.bases import Basis, Whitened
 from smaller.bases import Kernel as KernelBasis
+from smaller.estimators.arguments import AnyKernel
 from smaller.estimators.base import Fitted
 from smaller.estimators.centers import double_rows
+from smaller.estimators.fields import checked, choice, number, with_fields
 from smaller.estimators.import_vectors import IVM
 from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
 from smaller.factors import pivoted_cholesky
@@ -20,7 +22,7 @@ from smaller.likelihoods import Multinomial
 from smaller.searches.function_evidence import climb, log_evidence
 from smaller.searches.submodel import Submodel
 from smaller.solvers.driver import Progress
-from smaller.validation import TrainingData, check_choice, check_flag, check_integer
+from smaller.validation import TrainingData
 
 __all__ = ["IVM", "KLR"]  # IVM lived here when the first model files were written
 
@@ -29,7 +31,8 @@ _FARTHEST = 10  # steps: beyond, the labels tell nothing
 _MOST_PAIRS = 39  # strengths and widths that it may visit
 
 
-class KLR(KernelLogistic):
+@with_fields
+class KLR(AnyKernel, KernelLogistic):
     """Kernel logistic regression: probabilities from a kernel, certified by its duality gap.
 
     ``alpha`` multiplies the squared norm of the reproducing kernel Hilbert space against the **sum** of log-losses::
@@ -116,55 +119,15 @@ class KLR(KernelLogistic):
     ('CONVERGED', 0.98)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        centers: str = "random",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        memory_limit: int = 1 << 30,
-        posterior: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.centers = centers
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.memory_limit = memory_limit
-        self.posterior = posterior
-        self.random_state = random_state
-        self.verbose = verbose
+    alpha: Any = number(1.0, least=0.0, open_left=True, words=("evidence",), kw_only=False)
+    centers: str = choice("random", "kmeans", "pivoted")
 
-    def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
-        how = check_choice("centers", self.centers, ("random", "kmeans", "pivoted"))
-        if self.n_centers is None or how == "random":
-            return super()._basis(data)
-        width = self._width(data)
-        basis, rows = KLR(**(self.get_params(deep=False) | {"n_centers": None, "gamma": width, "alpha": 1.0}))._basis(
-            data
-        )
-        if how == "kmeans":
-            assert isinstance(basis, KernelBasis)
-            rows = _nearest_to_means(data, basis.kernel, rows, self.n_centers, self.random_state)
-        return basis, rows
+    def _centers(self, data: TrainingData, kernel: Kernel, rows: Array, count: int) -> Array:
+        how = checked(self, "centers")
+        if how == "random":
+            return super()._centers(data, kernel, rows, count)
+        # Pivots are chosen when the kernel matrix is factored.
+        return rows if how == "pivoted" else _nearest_to_means(data, kernel, rows, count, self.random_state)
 
     def _width(self, data: TrainingData) -> Any:
         """Return the width; strength and width may come from the evidence, and both are kept."""
@@ -200,12 +163,8 @@ class KLR(KernelLogistic):
             if max(map(abs, place)) > _FARTHEST:
                 return -math.inf
             if width not in bases:
-                plain = self.get_params(deep=False) | {"alpha": alpha, "gamma": width}
-                basis, centers = KLR(**plain)._basis(data)
-                assert isinstance(basis, KernelBasis)
-                assert centers is not None
                 bases.clear()  # one kernel matrix at a time
-                bases[width] = self._whitened(data, basis, centers)
+                bases[width] = self._whitened(data, *self._centred(data, width))
             return log_evidence(self._fitted(data, bases[width][2], alpha))
 
         moves = ((-1, 0), (1, 0), (0, 1), (0, -1)) if moving else ((-1, 0), (1, 0))
@@ -233,10 +192,10 @@ class KLR(KernelLogistic):
 
     def _fitted(self, data: TrainingData, phi: Array, alpha: float) -> Submodel:
         likelihood = Multinomial(len(data.classes))
-        intercept = check_flag("fit_intercept", self.fit_intercept)
+        intercept = checked(self, "fit_intercept")
         y = likelihood.encode(data.codes)
         model = Submodel(likelihood, y, data.weight, alpha, fit_intercept=intercept, phi=phi)
-        model.refit(1e-20, check_integer("max_iter", self.max_iter, least=1), renewing=True)
+        model.refit(1e-20, checked(self, "max_iter"), renewing=True)
         return model
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
@@ -251,7 +210,7 @@ class KLR(KernelLogistic):
         return Fitted(kernel_basis, support, dual, solution.b, model.likelihood, solution)
 
     def _check_memory(self, m: int) -> None:
-        limit = check_integer("memory_limit", self.memory_limit, least=1)
+        limit = checked(self, "memory_limit")
         if 8 * m * m > limit:
             raise ValueError(
                 f"The kernel matrix of {m} centres needs {8 * m * m / 2**20:.0f} MiB, more than memory_limit: set "
@@ -264,13 +223,12 @@ def _columns(kernel: Kernel, X: Any, rows: Array) -> Array:
     return np.asarray(kernel(X[rows], center_rows(kernel, X, rows)), dtype=np.float64)
 
 
-def _nearest_to_means(data: TrainingData, kernel: Kernel, rows: Array, count: Any, random_state: Any) -> Array:
+def _nearest_to_means(data: TrainingData, kernel: Kernel, rows: Array, count: int, random_state: Any) -> Array:
     """Return the rows nearest to k-means centres."""
     from sklearn.cluster import KMeans  # slow to import, and seldom used
 
     if isinstance(kernel, Precomputed):
         raise ValueError("centers='kmeans' needs features: use 'random' or 'pivoted' with kernel='precomputed'.")
-    count = min(check_integer("n_centers", count, least=1), len(rows))
     seed = int(generator(random_state).integers(2**31))
     X = double_rows(data.X)
     means = KMeans(count, n_init=1, random_state=seed).fit(X, sample_weight=data.weight)

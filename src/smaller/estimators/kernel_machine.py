@@ -13,6 +13,7 @@ from smaller.bases import Basis, Whitened
 from smaller.designs import Dense
 from smaller.estimators.base import KernelOrLinearClassifier
 from smaller.estimators.centers import double_rows
+from smaller.estimators.fields import checked, flag, integer, number, with_fields
 from smaller.estimators.intervals import ProbabilityRanges, kept_posterior
 from smaller.estimators.widths import ChosenWidth
 from smaller.inference import approximate_process
@@ -22,19 +23,20 @@ from smaller.problem import Problem, Solution
 from smaller.searches.submodel import Submodel
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
-from smaller.validation import TrainingData, check_flag, check_integer, check_number, check_rows
+from smaller.validation import TrainingData, check_rows
 
 __all__ = ["KernelLogistic", "center_rows", "generator"]
 
 
+@with_fields
 class KernelLogistic(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
     """Interface: the multinomial likelihood with the RKHS norm as penalty, in double precision."""
 
-    alpha: Any
-    fit_intercept: Any
-    tol: Any
-    max_iter: Any
-    memory_limit: Any
+    alpha: Any = number(1.0, least=0.0, open_left=True, kw_only=False)
+    kernel: Any = "rbf"
+    max_iter: int = integer(100, least=1)
+    fit_intercept: bool = flag(True)
+    memory_limit: int = integer(1 << 30, least=1)
 
     def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
         if self.kernel is None:
@@ -46,9 +48,9 @@ class KernelLogistic(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
 
     def _certified(self, data: TrainingData, model: Submodel, progress: Progress | None) -> Solution:
         """Certify a fitted model by its duality gap, after as many more Newton steps as it takes."""
-        tol = check_number("tol", self.tol, least=0.0, open_left=True)
-        max_iter = check_integer("max_iter", self.max_iter, least=1)
-        intercept = check_flag("fit_intercept", self.fit_intercept)
+        tol = checked(self, "tol")
+        max_iter = checked(self, "max_iter")
+        intercept = checked(self, "fit_intercept")
         design = Dense(np.asfortranarray(model.phi))
         problem = Problem(design, model.y, data.weight, model.likelihood, Normal(model.alpha), intercept)
         start = problem.at(model.w.copy(), model.b.copy(), model.eta)
@@ -65,7 +67,7 @@ class KernelLogistic(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
                 "as a name or a callable."
             )
         size = model.phi.shape[1] * model.likelihood.n_outputs
-        limit = check_integer("memory_limit", self.memory_limit, least=1)
+        limit = checked(self, "memory_limit")
         if 8 * size * size > limit:
             raise ValueError(
                 f"posterior=True needs a matrix of {size} rows and columns (centres times classes), "
@@ -95,7 +97,7 @@ class KernelLogistic(ChosenWidth, ProbabilityRanges, KernelOrLinearClassifier):
         return averaged
 
     def _strength(self) -> float:
-        return check_number("alpha", self.alpha, least=0.0, open_left=True)
+        return float(checked(self, "alpha"))
 
 
 def generator(random_state: Any) -> np.random.Generator:

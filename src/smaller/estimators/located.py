@@ -15,12 +15,13 @@ from sklearn.utils import compute_class_weight
 
 from smaller.arrays import Array
 from smaller.estimators.assembly import Units, entering
+from smaller.estimators.fields import checked
 from smaller.estimators.structure import Structure, structure_of, without
 from smaller.likelihoods import Multinomial
 from smaller.row_problem import RowProblem
 from smaller.rows.protocol import Rows, Totals
 from smaller.rows.registry import rows_of
-from smaller.validation import check_choice, check_factors, check_flag
+from smaller.validation import check_factors
 
 __all__ = ["ClassWeights", "LocatedData", "assemble_rows", "class_sums", "located", "refuse_unusual"]
 
@@ -53,7 +54,7 @@ class ClassWeights:
 
 def located(estimator: Any, X: Any, y: Any, weight: Any) -> LocatedData | None:
     """Return rows that are elsewhere with what one look at them tells; None where ``X`` is an ordinary array."""
-    coding = check_choice("coding", estimator.coding, ("symmetric", "reference"))
+    coding = checked(estimator, "coding")
     rows = rows_of(X, y, weight, partial(Multinomial, coding=coding))
     if rows is None:
         return None
@@ -123,7 +124,7 @@ def _remember_features(estimator: Any, rows: Rows) -> None:
 def assemble_rows(estimator: Any, data: LocatedData, *, alpha: float, l1_ratio: float) -> tuple[RowProblem, Units]:
     """Put rows and prior together, in the solver's units; with the way back."""
     totals, (_, d) = data.totals, data.shape
-    free = check_flag("fit_intercept", estimator.fit_intercept)
+    free = checked(estimator, "fit_intercept")
     factors = check_factors(estimator.penalty_factors, d)
     r: Any = np.asarray(1.0) if factors is None else factors
     slope, ridge = alpha * l1_ratio * r, alpha * (1.0 - l1_ratio) * r

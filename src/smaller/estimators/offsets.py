@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from smaller.arrays import Array, log_partition
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier, class_scores
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.fields import checked
 from smaller.rows.registry import elsewhere, is_rows
 from smaller.soft_labels import check_offset, expected_accuracy, is_soft, training_data
-from smaller.validation import check_flag
 
 __all__ = ["OffsetClassifier", "refuse_elsewhere", "refuse_offset"]
 
@@ -21,7 +21,7 @@ __all__ = ["OffsetClassifier", "refuse_elsewhere", "refuse_offset"]
 def refuse_offset(estimator: Any, *arguments: str) -> None:
     """Refuse arguments of which no part knows what an offset, or a soft label, would mean."""
     for name in arguments:
-        if check_flag(name, getattr(estimator, name)):
+        if checked(estimator, name):
             raise ValueError(f"{name}=True goes with neither offsets nor rows of class probabilities: leave it out.")
 
 

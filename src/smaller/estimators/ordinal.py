@@ -11,20 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.arguments import AnyKernel
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.estimators.block_answers import where_rows_are
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.fields import checked, choice, number, with_fields
 from smaller.estimators.grades import assemble_grades, cross_validated, graded_data
-from smaller.estimators.strength import check_alpha_scale, unit_of_strength
+from smaller.estimators.strength import unit_of_strength
 from smaller.likelihoods import Ordinal
 from smaller.solvers.driver import Progress
 from smaller.solvers.engine import alpha_max, solve_rows
-from smaller.validation import TrainingData, check_choice, check_factors, check_integer, check_number, check_rows
+from smaller.validation import TrainingData, check_factors, check_rows
 
 __all__ = ["OrdinalSMLR"]
 
 
-class OrdinalSMLR(KernelOrLinearClassifier):
+@with_fields
+class OrdinalSMLR(AnyKernel, KernelOrLinearClassifier):
     """Sparse proportional-odds regression for grades and stages: exact and certified.
 
     Every step up the grades has the odds of the same score ``x'w``, cut by its own threshold::
@@ -105,57 +108,19 @@ class OrdinalSMLR(KernelOrLinearClassifier):
     (array([0, 1]), True)
     """
 
-    _likelihood: Ordinal
     fit_intercept = True  # the thresholds
 
-    def __init__(
-        self,
-        alpha: float | str = 1.0,
-        *,
-        order: Any = None,
-        alpha_scale: str = "sum",
-        l1_ratio: float = 1.0,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        penalty_factors: Any = None,
-        class_weight: Any = None,
-        alphas: Any = 50,
-        eps: float | None = None,
-        cv: Any = 5,
-        scoring: Any = "neg_log_loss",
-        rule: str = "min",
-        n_jobs: int | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.order = order
-        self.alpha_scale = alpha_scale
-        self.l1_ratio = l1_ratio
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.penalty_factors = penalty_factors
-        self.class_weight = class_weight
-        self.alphas = alphas
-        self.eps = eps
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    alpha: float | str = number(1.0, least=0.0, words=("cv",), kw_only=False)
+    order: Any = None
+    alpha_scale: str = choice("sum", "max")
+    l1_ratio: float = number(1.0, least=0.0, most=1.0)
+    penalty_factors: Any = None
+    alphas: Any = 50
+    eps: float | None = None
+    cv: Any = 5
+    scoring: Any = "neg_log_loss"
+    rule: str = choice("min", "1se")
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
@@ -191,16 +156,15 @@ class OrdinalSMLR(KernelOrLinearClassifier):
     ) -> Fitted:
         for name in ("alphas_", "scores_", "path_"):
             self.__dict__.pop(name, None)
-        if isinstance(self.alpha, str):
-            check_choice("alpha", self.alpha, ("cv",))
-            check_choice("rule", self.rule, ("min", "1se"))
+        alpha = checked(self, "alpha")
+        if alpha == "cv":
             found = cross_validated(self, data, basis, centers, groups, sample_weight, progress)
             self.alpha_, self.alphas_, self.scores_, self.path_ = found.alpha, found.alphas, found.scores, found.path
             solution = found.solution
         else:
             problem, units = assemble_grades(self, data, basis, centers)
-            unit = unit_of_strength(partial(alpha_max, problem), check_alpha_scale(self.alpha_scale))
-            self.alpha_ = check_number("alpha", self.alpha, least=0.0) * unit
+            unit = unit_of_strength(partial(alpha_max, problem), checked(self, "alpha_scale"))
+            self.alpha_ = alpha * unit
             problem = problem.with_prior(problem.prior.times(self.alpha_))
             solution = solve_rows(problem, **self._limits(), progress=progress)
             w, b = units.to_user(solution.w, solution.b)
@@ -209,12 +173,12 @@ class OrdinalSMLR(KernelOrLinearClassifier):
 
     def _limits(self) -> dict[str, Any]:
         return {
-            "tol": check_number("tol", self.tol, least=0.0, open_left=True),
-            "max_iter": check_integer("max_iter", self.max_iter, least=1),
+            "tol": checked(self, "tol"),
+            "max_iter": checked(self, "max_iter"),
         }
 
     def _l1_ratio(self) -> float:
-        return check_number("l1_ratio", self.l1_ratio, least=0.0, most=1.0)
+        return float(checked(self, "l1_ratio"))
 
     def _factors(self, n_features: int, centers: Array | None) -> Array | None:
         if self.penalty_factors is not None and centers is not None:
@@ -236,29 +200,34 @@ class OrdinalSMLR(KernelOrLinearClassifier):
     def _eta(self, X: Any) -> Array:
         return self.position(X)[:, None] - self.thresholds_
 
+    @property
+    def _grading(self) -> Ordinal:
+        likelihood: Any = self._likelihood
+        return likelihood  # type: ignore[no-any-return]
+
     @where_rows_are
     def decision_function(self, X: Any) -> Array:
         """Return the score less the threshold (n,) for two grades, else the log-probabilities (n, n_classes)."""
         eta = self._eta(X)
-        return eta[:, 0] if eta.shape[1] == 1 else self._likelihood.log_predict(eta)
+        return eta[:, 0] if eta.shape[1] == 1 else self._grading.log_predict(eta)
 
     @where_rows_are
     def predict_proba(self, X: Any) -> Array:
         """Return the grades' probabilities (n, n_classes), in the order of ``classes_``."""
         eta = self._eta(X)
-        return self._likelihood.predict(eta)
+        return self._grading.predict(eta)
 
     @where_rows_are
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the grades' probabilities."""
         eta = self._eta(X)
-        return self._likelihood.log_predict(eta)
+        return self._grading.log_predict(eta)
 
     @where_rows_are
     def predict(self, X: Any) -> Array:
         """Return the most probable grade of every row."""
         eta = self._eta(X)
-        return self.classes_[self._likelihood.log_predict(eta).argmax(axis=1)]
+        return self.classes_[self._grading.log_predict(eta).argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from smaller.arrays import Array
 from smaller.estimators.assembly import Assembly, Units
 from smaller.estimators.feature_cap import beyond, check_max_features, refuse_cap
+from smaller.estimators.fields import checked
 from smaller.estimators.located import LocatedData, assemble_rows, located
 from smaller.estimators.offsets import refuse_elsewhere
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
-from smaller.estimators.strength import check_alpha_scale, grid_of, largest_alpha
+from smaller.estimators.strength import grid_of, largest_alpha
 from smaller.problem import Status
 from smaller.searches.path import PathPoint, trace_path
 from smaller.searches.row_path import walk
@@ -233,9 +234,9 @@ def smlr_path(
     tol = check_number("tol", tol, least=0.0, open_left=True)
     max_iter = check_integer("max_iter", max_iter, least=1)
     method = check_solver(solver)
-    scale = check_alpha_scale(settings.get("alpha_scale", "sum"))
     most = check_max_features(max_features)
     model = _model(settings | {"solver": solver})
+    scale = checked(model, "alpha_scale")
     refuse_elsewhere(X, offset)
     there = located(model, X, y, sample_weight)
     if there is not None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.estimators.base import Fitted, KernelOrLinear, KernelOrLinearClassifier, warn_unless_converged
-from smaller.estimators.callbacks import reported_progress, with_callbacks
+from smaller.estimators.arguments import AnyKernel
+from smaller.estimators.base import Fitted, KernelOrLinearClassifier
+from smaller.estimators.fields import anything, flag, number, with_fields
+from smaller.estimators.regressor import KernelOrLinearRegressor
 from smaller.estimators.relevant_columns import (
     candidates,
     double,
@@ -33,10 +34,7 @@ from smaller.telling import tell
 from smaller.validation import (
     Responses,
     TrainingData,
-    check_flag,
-    check_regression_data,
     check_rows,
-    unchanged_on_failure,
 )
 
 __all__ = ["RVC", "RVR"]
@@ -44,7 +42,8 @@ __all__ = ["RVC", "RVR"]
 _ROWS_AT_A_TIME = 4096
 
 
-class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
+@with_fields
+class RVR(ChosenWidth, AnyKernel, KernelOrLinearRegressor):
     """Relevance vector regression: few kernels or features, noise level and strengths found by evidence.
 
     Each weight has a prior ``w_j ~ Normal(0, 1/a_j)`` of its own. The strengths ``a`` and the noise variance v maximise
@@ -124,59 +123,15 @@ class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
     >>> mean, std = model.predict(X[:1], return_std=True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = anything("rbf", kw_only=False)
+    fit_intercept: bool = flag(True)
+    tol: float = number(1e-4, least=0.0, open_left=True)
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit the model.
+    def _basis(self, data: Responses) -> tuple[Basis, Array | None]:
+        return super()._basis(double(data))
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
-        y : array-like of shape (n_samples,)
-            Responses.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Observation weights >= 0; an integer weight equals repeating the row.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
-        """
-        with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
-            data = double(check_regression_data(self, X, y, sample_weight))
-            basis, centers = self._basis(data)
-            self._search(data, basis, centers, self._logged(progress))
-            self._warn(data)
-        return self
-
-    def _search(self, data: Responses, basis: Basis, centers: Array | None, progress: Progress | None) -> None:
+    def _search(self, data: Responses, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
+        data = double(data)
         columns, rows, weight = candidates(self, data, basis)
         n_columns = data.X.shape[1] if centers is None else len(centers)
         marginal = Regression(columns.P, data.y[rows], weight, fit_intercept=self.fit_intercept)
@@ -189,11 +144,8 @@ class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
         solution = solution_of(found, columns, (n_columns, 1), marginal.evidence(fit), unit)
         solution = replace(solution, b=solution.b + marginal.mean)
         self.noise_variance_ = unit**2 / fit.precision if not marginal.constant else 0.0
-        self._store_weights(Fitted(basis, centers, solution.w, solution.b, Gaussian(), solution))
-        self.intercept_ = float(self.intercept_[0])
-        if centers is None:
-            self.coef_ = self.coef_[0]
         self._store_posterior(fit, columns, marginal)
+        return Fitted(basis, centers, solution.w, solution.b, Gaussian(), solution)
 
     def _store_posterior(self, fit: Fit, columns: Columns, marginal: Regression) -> None:
         used = np.sort(columns.index[fit.pairs])
@@ -208,7 +160,6 @@ class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
         self._level = self.noise_variance_ / marginal.total if self.fit_intercept else 0.0
 
     def _warn(self, data: Responses) -> None:
-        warn_unless_converged(self, self.solution_)
         rows = slice(None) if data.weight is None else data.weight > 0
         y = data.y[rows]
         if self.n_active_ == 0 and np.ptp(y) > 0 and len(y) > 1:
@@ -245,7 +196,8 @@ class RVR(ChosenWidth, RegressorMixin, KernelOrLinear):
         return used_columns(self, X)
 
 
-class RVC(ChosenWidth, KernelOrLinearClassifier):
+@with_fields
+class RVC(ChosenWidth, AnyKernel, KernelOrLinearClassifier):
     """Relevance vector classifier: few kernels or features and a strength for each weight, found by evidence.
 
     Each weight has a prior ``w_jk ~ Normal(0, 1/a_jk)`` of its own. The strengths ``a`` maximise the evidence of the
@@ -312,42 +264,15 @@ class RVC(ChosenWidth, KernelOrLinearClassifier):
     (3, 0.99)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        fit_intercept: bool = True,
-        moderate: bool = True,
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.fit_intercept = fit_intercept
-        self.moderate = moderate
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = anything("rbf", kw_only=False)
+    fit_intercept: bool = flag(True)
+    moderate: bool = flag(True)
+    tol: float = number(1e-3, least=0.0, open_left=True)
 
     def _basis(self, data: TrainingData) -> tuple[Basis, Array | None]:
         return super()._basis(double(data))
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
-        check_flag("moderate", self.moderate)
         likelihood = Multinomial(len(data.classes))
         columns, rows, weight = candidates(self, double(data), basis)
         y = likelihood.encode(data.codes[rows])

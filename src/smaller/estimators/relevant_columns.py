@@ -11,12 +11,12 @@ from scipy import linalg, sparse
 
 from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
+from smaller.estimators.fields import checked
 from smaller.problem import Solution
 from smaller.searches.marginal import Columns, Fit, Marginal, standardise
 from smaller.searches.relevance import Relevance, find_relevant
 from smaller.solvers.driver import Progress
 from smaller.telling import tell
-from smaller.validation import check_flag, check_integer, check_number
 
 __all__ = [
     "candidates",
@@ -49,7 +49,7 @@ def candidates(model: Any, data: Any, basis: Basis) -> tuple[Columns, Array, Arr
     matrix = design.matrix
     matrix = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
     weight = None if data.weight is None else data.weight[rows]
-    return standardise(matrix, weight, center=check_flag("fit_intercept", model.fit_intercept)), rows, weight
+    return standardise(matrix, weight, center=checked(model, "fit_intercept")), rows, weight
 
 
 def double(data: Any) -> Any:
@@ -62,8 +62,8 @@ def find(model: Any, marginal: Marginal, progress: Progress | None) -> Relevance
     """Run the search with the estimator's settings."""
     return find_relevant(
         marginal,
-        tol=check_number("tol", model.tol, least=0.0, open_left=True),
-        max_iter=check_integer("max_iter", model.max_iter, least=1),
+        tol=checked(model, "tol"),
+        max_iter=checked(model, "max_iter"),
         progress=progress,
     )
 

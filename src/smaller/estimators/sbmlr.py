@@ -16,9 +16,11 @@ from sklearn.pipeline import Pipeline
 
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
+from smaller.estimators.arguments import MultinomialArguments
 from smaller.estimators.assembly import Assembly
 from smaller.estimators.base import Fitted, warn_unless_converged
 from smaller.estimators.blocks import Blocks, check_blocks, forget_blocks, store_blocks
+from smaller.estimators.fields import checked, choice, flag, with_fields
 from smaller.estimators.intervals import ProbabilityRanges
 from smaller.estimators.located import LocatedData, assemble_rows, located, refuse_unusual
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
@@ -29,14 +31,15 @@ from smaller.searches.blocks import BlockFit, find_strengths
 from smaller.searches.evidence import EvidenceFit, find_strength
 from smaller.searches.row_evidence import find_row_strength
 from smaller.solvers.driver import Progress
-from smaller.validation import TrainingData, check_choice, check_factors, check_flag, check_integer, check_number
+from smaller.validation import TrainingData, check_factors
 
 __all__ = ["SBMLR", "select_by_evidence"]
 
 _FOLDS_FINEST = 32  # grid steps: folds of `relax` need their strength to a quarter of a percent only
 
 
-class SBMLR(ProbabilityRanges, OffsetClassifier):
+@with_fields
+class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     """Sparse multinomial logistic regression that finds its own strength: no parameter is tuned.
 
     The strength ``alpha`` of the Laplace prior is integrated out analytically. What remains is :class:`SMLR` at the
@@ -143,57 +146,15 @@ class SBMLR(ProbabilityRanges, OffsetClassifier):
 
     _soft_labels = False
 
-    def __init__(
-        self,
-        *,
-        mode: str = "path",
-        fallback: str = "max_f",
-        blocks: Any = None,
-        relax: bool = False,
-        posterior: bool = False,
-        cv: Any = 5,
-        count: str = "canonical",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        coding: str = "symmetric",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        penalty_factors: Any = None,
-        class_weight: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.mode = mode
-        self.fallback = fallback
-        self.blocks = blocks
-        self.relax = relax
-        self.posterior = posterior
-        self.cv = cv
-        self.count = count
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.coding = coding
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.penalty_factors = penalty_factors
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    mode: str = choice("path", "greedy")
+    fallback: str = choice("max_f", "null")
+    blocks: Any = None
+    relax: bool = flag(False)
+    cv: Any = 5
+    count: str = choice("canonical", "as_found")
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
-        relax = check_flag("relax", self.relax)
+        relax = checked(self, "relax")
         forget_relaxed(self)
         forget_blocks(self)
         if data.offset is not None:
@@ -224,9 +185,9 @@ class SBMLR(ProbabilityRanges, OffsetClassifier):
         problem, units = assemble_rows(self, data, alpha=1.0, l1_ratio=1.0)
         found = find_row_strength(
             problem,
-            tol=check_number("tol", self.tol, least=0.0, open_left=True),
-            max_iter=check_integer("max_iter", self.max_iter, least=1),
-            fallback=check_choice("fallback", self.fallback, ("max_f", "null")),
+            tol=checked(self, "tol"),
+            max_iter=checked(self, "max_iter"),
+            fallback=checked(self, "fallback"),
             progress=progress,
         )
         self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, found.n_active, found.log_evidence
@@ -260,10 +221,10 @@ class SBMLR(ProbabilityRanges, OffsetClassifier):
         *,
         finest: int = 1,
     ) -> tuple[Assembly, EvidenceFit | BlockFit]:
-        mode = check_choice("mode", self.mode, ("path", "greedy"))
-        fallback = check_choice("fallback", self.fallback, ("max_f", "null"))
-        tol = check_number("tol", self.tol, least=0.0, open_left=True)
-        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        mode = checked(self, "mode")
+        fallback = checked(self, "fallback")
+        tol = checked(self, "tol")
+        max_iter = checked(self, "max_iter")
         if self.penalty_factors is not None and centers is not None:
             raise ValueError("penalty_factors belong to features: leave them out when a kernel is used.")
         assembly = assemble(
@@ -271,12 +232,12 @@ class SBMLR(ProbabilityRanges, OffsetClassifier):
             basis,
             alpha=1.0,
             l1_ratio=1.0,
-            coding=check_choice("coding", self.coding, ("symmetric", "reference")),
-            fit_intercept=check_flag("fit_intercept", self.fit_intercept),
-            penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
+            coding=checked(self, "coding"),
+            fit_intercept=checked(self, "fit_intercept"),
+            penalize_intercept=checked(self, "penalize_intercept"),
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
         )
-        canonical = check_choice("count", self.count, ("canonical", "as_found")) == "canonical"
+        canonical = checked(self, "count") == "canonical"
         search: Any = find_greedily if mode == "greedy" else partial(find_strength, finest=finest)
         if blocks is not None:
             numbers = blocks.of_feature[assembly.origin()[0]]

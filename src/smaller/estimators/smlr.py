@@ -11,13 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
+from smaller.estimators.arguments import MultinomialArguments, StructureArguments
 from smaller.estimators.assembly import Assembly, basis_is_linear, survey
 from smaller.estimators.base import Fitted, feature_names, row_keys
+from smaller.estimators.fields import checked, flag, number, with_fields
 from smaller.estimators.intervals import ProbabilityRanges, refuse_ranges
 from smaller.estimators.located import LocatedData, assemble_rows, located
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.solver_choice import check_solver
-from smaller.estimators.strength import check_alpha_scale, unit_of_strength
+from smaller.estimators.strength import unit_of_strength
 from smaller.estimators.structure import Structure, structure_of, without
 from smaller.likelihoods import Multinomial
 from smaller.problem import Problem, Solution
@@ -27,11 +29,7 @@ from smaller.solvers.driver import Progress
 from smaller.solvers.engine import alpha_max, solve_rows
 from smaller.validation import (
     TrainingData,
-    check_choice,
     check_factors,
-    check_flag,
-    check_integer,
-    check_number,
 )
 
 __all__ = ["RMLR", "SMLR", "assemble"]
@@ -75,18 +73,13 @@ def assemble(
     return Assembly(problem, features, penalized)
 
 
-class _MultinomialClassifier(OffsetClassifier):
+@with_fields
+class _MultinomialClassifier(MultinomialArguments, OffsetClassifier):
     """Interface: the multinomial likelihood with an elastic-net prior of fixed strength."""
 
-    alpha: Any
-    coding: Any
-    fit_intercept: Any
-    penalize_intercept: Any
-    penalty_factors: Any
-    solver: Any
-    tol: Any
-    max_iter: Any
-    warm_start: Any
+    alpha: float = number(1.0, least=0.0, kw_only=False)
+    solver: Any = "auto"
+    warm_start: bool = flag(False)
 
     def _l1_ratio(self) -> float:
         raise NotImplementedError
@@ -99,9 +92,9 @@ class _MultinomialClassifier(OffsetClassifier):
             basis,
             alpha=alpha,
             l1_ratio=self._l1_ratio(),
-            coding=check_choice("coding", self.coding, ("symmetric", "reference")),
-            fit_intercept=check_flag("fit_intercept", self.fit_intercept),
-            penalize_intercept=check_flag("penalize_intercept", self.penalize_intercept),
+            coding=checked(self, "coding"),
+            fit_intercept=checked(self, "fit_intercept"),
+            penalize_intercept=checked(self, "penalize_intercept"),
             factors=check_factors(self.penalty_factors, data.X.shape[1]) if centers is None else None,
             structure=self._structure(data, centers),
         )
@@ -112,11 +105,11 @@ class _MultinomialClassifier(OffsetClassifier):
 
     def _search(self, data: TrainingData, basis: Basis, centers: Array | None, progress: Progress | None) -> Fitted:
         alpha = self._strength(data, basis, centers)
-        tol = check_number("tol", self.tol, least=0.0, open_left=True)
-        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        tol = checked(self, "tol")
+        max_iter = checked(self, "max_iter")
         method = check_solver(self.solver)
         assembly = self._assemble(data, basis, centers, alpha)
-        start = self._warm(data, basis, assembly) if check_flag("warm_start", self.warm_start) else None
+        start = self._warm(data, basis, assembly) if checked(self, "warm_start") else None
         solution = solve(assembly.problem, method, start=start, tol=tol, max_iter=max_iter, progress=progress)
         self._ended(basis, assembly, solution)
         self.alpha_ = alpha
@@ -132,11 +125,11 @@ class _MultinomialClassifier(OffsetClassifier):
     def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
         """Find the weights by questions to rows."""
         problem, units = assemble_rows(self, data, alpha=1.0, l1_ratio=self._l1_ratio())
-        alpha = check_number("alpha", self.alpha, least=0.0) * self._located_unit(problem)
-        tol = check_number("tol", self.tol, least=0.0, open_left=True)
-        max_iter = check_integer("max_iter", self.max_iter, least=1)
+        alpha = checked(self, "alpha") * self._located_unit(problem)
+        tol = checked(self, "tol")
+        max_iter = checked(self, "max_iter")
         start = None
-        if check_flag("warm_start", self.warm_start) and _same_columns(self, data):
+        if checked(self, "warm_start") and _same_columns(self, data):
             q = problem.rows.likelihood.n_outputs
             start = units.from_user(self.coef_[:q].T, self.intercept_[:q])
         problem = problem.with_prior(problem.prior.times(alpha))
@@ -151,7 +144,7 @@ class _MultinomialClassifier(OffsetClassifier):
 
     def _strength(self, data: TrainingData, basis: Basis, centers: Array | None) -> float:
         """Return the strength on the scale of the sum."""
-        return check_number("alpha", self.alpha, least=0.0)
+        return float(checked(self, "alpha"))
 
     def _ended(self, basis: Basis, assembly: Assembly, solution: Solution) -> None:
         """Keep what only the solver's units tell."""
@@ -206,7 +199,8 @@ def _carry_over(old_centers: Any, old_weights: Array, centers: Any) -> Array:
     return w
 
 
-class SMLR(ProbabilityRanges, _MultinomialClassifier):
+@with_fields
+class SMLR(StructureArguments, ProbabilityRanges, _MultinomialClassifier):
     """Sparse multinomial logistic regression: few features or few kernels, exact and certified.
 
     ``alpha`` multiplies the penalty against the **sum** of log-losses (not the mean, as in Lasso)::
@@ -325,78 +319,20 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
     'CONVERGED'
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        alpha_scale: str = "sum",
-        l1_ratio: float = 1.0,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        coding: str = "symmetric",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        penalty_factors: Any = None,
-        penalty: str = "elementwise",
-        feature_groups: Any = None,
-        group_l1_ratio: float = 0.5,
-        lower_limits: Any = None,
-        upper_limits: Any = None,
-        positive: bool = False,
-        exclude: Any = None,
-        class_weight: Any = None,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        posterior: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.alpha_scale = alpha_scale
-        self.l1_ratio = l1_ratio
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.coding = coding
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.penalty_factors = penalty_factors
-        self.penalty = penalty
-        self.feature_groups = feature_groups
-        self.group_l1_ratio = group_l1_ratio
-        self.lower_limits = lower_limits
-        self.upper_limits = upper_limits
-        self.positive = positive
-        self.exclude = exclude
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.posterior = posterior
-        self.random_state = random_state
-        self.verbose = verbose
+    l1_ratio: float = number(1.0, least=0.0, most=1.0)
 
     def _l1_ratio(self) -> float:
-        return check_number("l1_ratio", self.l1_ratio, least=0.0, most=1.0)
+        return float(checked(self, "l1_ratio"))
 
     def _strength(self, data: TrainingData, basis: Basis, centers: Array | None) -> float:
-        alpha = check_number("alpha", self.alpha, least=0.0)
-        if check_alpha_scale(self.alpha_scale) == "sum":
+        alpha: float = checked(self, "alpha")
+        scale = checked(self, "alpha_scale")
+        if scale == "sum":
             return alpha
-        return alpha * unit_of_strength(self._assemble(data, basis, centers, 1.0).problem.alpha_max, self.alpha_scale)
+        return alpha * unit_of_strength(self._assemble(data, basis, centers, 1.0).problem.alpha_max, scale)
 
     def _located_unit(self, problem: RowProblem) -> float:
-        return unit_of_strength(partial(alpha_max, problem), check_alpha_scale(self.alpha_scale))
+        return unit_of_strength(partial(alpha_max, problem), checked(self, "alpha_scale"))
 
     def _structure(self, data: TrainingData, centers: Array | None) -> Structure | None:
         columns = data.X.shape[1] if centers is None else len(centers)
@@ -411,6 +347,7 @@ class SMLR(ProbabilityRanges, _MultinomialClassifier):
         self._keep(basis, assembly.problem, assembly.origin(), solution)
 
 
+@with_fields
 class RMLR(_MultinomialClassifier):
     """Ridge multinomial logistic regression: the Normal prior of the 2005 paper, all features kept.
 
@@ -449,47 +386,6 @@ class RMLR(_MultinomialClassifier):
     >>> RMLR(alpha=1.0).fit(X, y).solution_.status.name
     'CONVERGED'
     """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        kernel_params: Any = None,
-        n_centers: int | None = None,
-        coding: str = "symmetric",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        penalty_factors: Any = None,
-        class_weight: Any = None,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.n_centers = n_centers
-        self.coding = coding
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.penalty_factors = penalty_factors
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _l1_ratio(self) -> float:
         return 0.0

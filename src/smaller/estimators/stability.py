@@ -17,14 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.estimators.documentation import DocumentationLink
+from smaller.estimators.fields import anything, check_all, checked, choice, flag, integer, number, with_fields
 from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.threads import carried
 from smaller.validation import (
-    check_choice,
     check_classification_data,
-    check_flag,
-    check_integer,
-    check_number,
     unchanged_on_failure,
 )
 
@@ -83,6 +80,7 @@ def expected_false_selections(
     return factor * theta * n_chosen
 
 
+@with_fields
 class StabilitySelection(DocumentationLink, SelectorMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Keep the features that are chosen on most halves of the rows, with a bound on false ones.
 
@@ -150,28 +148,15 @@ class StabilitySelection(DocumentationLink, SelectorMixin, MetaEstimatorMixin, B
     array([3, 7])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_features: int | None = None,
-        n_pairs: int = 50,
-        threshold: float | None = None,
-        max_false: float = 1.0,
-        bound: str = "worst-case",
-        standardize: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_features = n_features
-        self.n_pairs = n_pairs
-        self.threshold = threshold
-        self.max_false = max_false
-        self.bound = bound
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: Any = anything(None, kw_only=False)
+    n_features: int | None = integer(None, least=1)
+    n_pairs: int = integer(50, least=1)
+    threshold: float | None = number(None, least=0.5, most=1.0, open_left=True)
+    max_false: float = number(1.0, least=0.0, open_left=True)
+    bound: str = choice("worst-case", "worst-case", "unimodal")
+    standardize: bool = flag(True)
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Count how often each feature is chosen.
@@ -190,15 +175,12 @@ class StabilitySelection(DocumentationLink, SelectorMixin, MetaEstimatorMixin, B
         self : StabilitySelection
             The fitted selector, left as it was before if fitting fails.
         """
+        check_all(self)
         with unchanged_on_failure(self):
             data = check_classification_data(self, X, y)
             rows = data.X.tocsr() if hasattr(data.X, "tocsr") else data.X
-            n_pairs = check_integer("n_pairs", self.n_pairs, least=1)
-            check_choice("bound", self.bound, ("worst-case", "unimodal"))
-            check_number("max_false", self.max_false, least=0.0, open_left=True)
-            if self.threshold is not None:
-                check_number("threshold", self.threshold, least=0.5, most=1.0, open_left=True)
-            count, standardize = self._count(rows.shape[1]), check_flag("standardize", self.standardize)
+            n_pairs = checked(self, "n_pairs")
+            count, standardize = self._count(rows.shape[1]), checked(self, "standardize")
             rng = check_random_state(self.random_state)
             draw = _complementary_halves if groups is None else partial(_group_halves, _check_groups(groups, rows))
             halves = [half for _ in range(n_pairs) for half in draw(data.codes, rng)]
@@ -216,7 +198,7 @@ class StabilitySelection(DocumentationLink, SelectorMixin, MetaEstimatorMixin, B
     def _count(self, p: int) -> int:
         """Return how many features to take from each half: q = sqrt((2 tau - 1) p max_false) unless given."""
         if self.n_features is not None:
-            return min(check_integer("n_features", self.n_features, least=1), p)
+            return int(min(checked(self, "n_features"), p))
         threshold = _DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         return max(1, min(p, int(math.sqrt((2.0 * threshold - 1.0) * p * self.max_false))))
 

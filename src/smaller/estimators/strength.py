@@ -10,14 +10,9 @@ import numpy as np
 
 from smaller.arrays import Array
 from smaller.searches.path import alpha_grid
-from smaller.validation import check_choice, check_integer, check_number
+from smaller.validation import check_integer, check_number
 
-__all__ = ["check_alpha_scale", "grid_of", "largest_alpha", "unit_of_strength"]
-
-
-def check_alpha_scale(scale: Any) -> str:
-    """Return the scale: "sum" or "max"."""
-    return check_choice("alpha_scale", scale, ("sum", "max"))
+__all__ = ["grid_of", "largest_alpha", "unit_of_strength"]
 
 
 def largest_alpha(find: Callable[[], float]) -> float:

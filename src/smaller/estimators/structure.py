@@ -14,12 +14,10 @@ import numpy as np
 
 from smaller.arrays import Array
 from smaller.estimators.assembly import Features
+from smaller.estimators.fields import checked
 from smaller.priors import ElasticNet, GroupNorm, Limited, Prior
-from smaller.validation import check_choice, check_flag, check_number
 
 __all__ = ["Structure", "structure_of", "without"]
-
-_PENALTIES = ("elementwise", "grouped", "sparse-grouped")
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,9 @@ def without(features: Features | None, excluded: Array | None) -> Features | Non
 
 def structure_of(estimator: Any, n_columns: int, kernel: bool) -> Structure | None:
     """Check what an estimator's arguments ask of the weights of ``n_columns`` features, or of kernel centres."""
-    penalty = check_choice("penalty", estimator.penalty, _PENALTIES)
+    penalty = checked(estimator, "penalty")
     lower, upper = _limits(estimator, n_columns, kernel)
-    share = check_number("group_l1_ratio", estimator.group_l1_ratio, least=0.0, most=1.0)
+    share = checked(estimator, "group_l1_ratio")
     if penalty == "elementwise" and estimator.feature_groups is not None:
         raise ValueError("feature_groups needs penalty='grouped' or 'sparse-grouped'.")
     if penalty != "elementwise" and lower is not None:
@@ -121,7 +119,7 @@ def structure_of(estimator: Any, n_columns: int, kernel: bool) -> Structure | No
 
 def _limits(estimator: Any, n_columns: int, kernel: bool) -> tuple[Array | None, Array | None]:
     lower, upper = estimator.lower_limits, estimator.upper_limits
-    if check_flag("positive", estimator.positive):
+    if checked(estimator, "positive"):
         if lower is not None:
             raise ValueError("positive=True is lower_limits=0: leave one of them out.")
         lower = 0.0

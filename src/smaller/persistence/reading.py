@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import inspect
@@ -31,6 +30,7 @@ from smaller.persistence.registry import (
     check_size,
     check_text,
     check_values,
+    is_part,
     type_of,
 )
 
@@ -273,7 +273,7 @@ class _Reader:
         if not isinstance(state, dict) or issubclass(cls, enum.Enum):
             raise ModelFileError(f"{name} is not stored as it should be.")
         values = {key: self.decode(part, key, depth + 1) for key, part in state.items()}
-        if dataclasses.is_dataclass(cls):
+        if is_part(cls):
             return cls(**values)
         arguments = inspect.signature(cls).parameters if issubclass(cls, BaseEstimator) else {}
         for key in values:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 __all__ = ["FORMAT", "MAX_DEPTH", "MAX_JSON_BYTES", "MAY_BE_UNKNOWN", "SCALARS", "SPARSE", "VERSION",
-           "ModelFileError", "check_keys", "check_size", "check_text", "check_values", "type_name",
+           "ModelFileError", "check_keys", "check_size", "check_text", "check_values", "is_part", "type_name",
            "type_of"]  # fmt: skip
 
 FORMAT, VERSION = "smaller-model", 1
@@ -103,6 +105,11 @@ def check_text(value: str) -> str:
     """Return text that is valid Unicode: lone surrogates would fail later, wherever the name is shown."""
     value.encode("utf-8")
     return value
+
+
+def is_part(cls: type) -> bool:
+    """Whether objects of a class are their fields and nothing else, as a model's parts are; estimators learn more."""
+    return dataclasses.is_dataclass(cls) and not issubclass(cls, BaseEstimator)
 
 
 def check_keys(keys: list[Any], field: str) -> None:

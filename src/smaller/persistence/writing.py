@@ -31,6 +31,7 @@ from smaller.persistence.registry import (
     check_size,
     check_text,
     check_values,
+    is_part,
     type_name,
 )
 
@@ -133,7 +134,7 @@ class _Writer:
             pairs = [[self.encode(part, field, depth + 1) for part in pair] for pair in value.items()]
             return {"dict": pairs}
         name = type_name(type(value), field)
-        if dataclasses.is_dataclass(value):
+        if is_part(type(value)):
             state = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         else:
             state = {key: part for key, part in vars(value).items() if not key.startswith(_TRANSIENT)}

@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike
 
 from smaller.decisions import FloatArray
 from smaller.estimators.decisions.wrapped import DecisionClassifier
+from smaller.estimators.fields import anything, with_fields
 
 __all__ = ["MinimumRiskClassifier"]
 
 
+@with_fields
 class MinimumRiskClassifier(DecisionClassifier):
     r"""Decide for the class of least expected loss.
 
@@ -51,9 +53,8 @@ class MinimumRiskClassifier(DecisionClassifier):
     ['ill']
     """
 
-    def __init__(self, estimator: Any, *, loss: ArrayLike | None = None) -> None:
-        self.estimator = estimator
-        self.loss = loss
+    estimator: Any = anything(kw_only=False)
+    loss: ArrayLike | None = None
 
     def _learn(self, inner: Any, y: Any, sample_weight: ArrayLike | None) -> dict[str, Any]:
         self._check_loss(len(inner.classes_))

@@ -11,11 +11,13 @@ from sklearn.frozen import FrozenEstimator
 
 from smaller.decisions import FloatArray, adjust_priors, check_priors, estimate_priors
 from smaller.estimators.decisions.wrapped import DecisionClassifier, codes_of, last_part
+from smaller.estimators.fields import anything, with_fields
 from smaller.telling import tell
 
 __all__ = ["PriorShiftClassifier"]
 
 
+@with_fields
 class PriorShiftClassifier(DecisionClassifier):
     r"""Correct the posteriors of a classifier for class priors that differ from those of training.
 
@@ -69,12 +71,9 @@ class PriorShiftClassifier(DecisionClassifier):
     [0.9, 0.1]
     """
 
-    def __init__(
-        self, estimator: Any, *, train_priors: ArrayLike | None = None, new_priors: ArrayLike | None = None
-    ) -> None:
-        self.estimator = estimator
-        self.train_priors = train_priors
-        self.new_priors = new_priors
+    estimator: Any = anything(kw_only=False)
+    train_priors: ArrayLike | None = None
+    new_priors: ArrayLike | None = None
 
     def _learn(self, inner: Any, y: Any, sample_weight: ArrayLike | None) -> dict[str, Any]:
         K = len(inner.classes_)

@@ -10,10 +10,12 @@ from sklearn.utils.validation import column_or_1d
 
 from smaller.decisions import ErrorRejectCurve, error_reject_curve
 from smaller.estimators.decisions.wrapped import DecisionClassifier, codes_of
+from smaller.estimators.fields import anything, with_fields
 
 __all__ = ["RejectOptionClassifier"]
 
 
+@with_fields
 class RejectOptionClassifier(DecisionClassifier):
     r"""Answer only where the expected loss of the best answer is small enough (Chow's rule).
 
@@ -58,10 +60,9 @@ class RejectOptionClassifier(DecisionClassifier):
 
     _rejects = True
 
-    def __init__(self, estimator: Any, *, threshold: float | None = None, reject_label: Any = "auto") -> None:
-        self.estimator = estimator
-        self.threshold = threshold
-        self.reject_label = reject_label
+    estimator: Any = anything(kw_only=False)
+    threshold: float | None = None
+    reject_label: Any = "auto"
 
     def _learn(self, inner: Any, y: Any, sample_weight: ArrayLike | None) -> dict[str, Any]:
         if self.threshold is not None:
