@@ -221,14 +221,16 @@ def _status(problem: RowProblem, point: RowPoint, certificate: Certificate, aim:
     return Status.CONVERGED if met else None
 
 
-def _working_set(problem: RowProblem, point: RowPoint, last: WorkingSet | None, reach: float) -> WorkingSet:
+def _working_set(problem: RowProblem, point: RowPoint, last: WorkingSet | None, margin: float) -> WorkingSet:
     """Return the weights that may move; the last ones, with all that was learnt of them, if none is missing there."""
-    ws, _ = choose(problem.prior, point.w, point.G, room=_ROOM, margin=reach)
-    if last is None:
-        return ws
-    q = point.w.shape[1]
-    known, wanted = (at[0] * q + at[1] for at in (last.at, ws.at))
-    return last if np.isin(wanted, known).all() else ws
+    if last is not None:
+        q = point.w.shape[1]
+        wanted, _ = choose(problem.prior, point.w, point.G, room=_ROOM)
+        if np.isin(wanted.at[0] * q + wanted.at[1], last.at[0] * q + last.at[1]).all():
+            return last
+        if margin == 0.0:
+            return wanted
+    return choose(problem.prior, point.w, point.G, room=_ROOM, margin=margin)[0]
 
 
 def _advance(problem: RowProblem, model: Model, point: RowPoint, ws: WorkingSet) -> Asking[RowPoint]:

@@ -76,7 +76,9 @@ def choose(
         chosen[candidates[least]] = False
         complete = bool(promise[least].max() <= 0.0)
     chosen = chosen.reshape(active.shape)
-    outputs, columns = map(np.ascontiguousarray, np.nonzero(chosen.T))  # sorted by output
+    columns, outputs = np.divmod(np.flatnonzero(chosen), active.shape[1])
+    order = np.argsort(outputs, kind="stable")
+    columns, outputs = columns[order], outputs[order]
     first = np.searchsorted(outputs, np.arange(active.shape[1] + 1))
     at = (columns, outputs)
     count = soon(len(columns))
