@@ -13,7 +13,7 @@ import torch  # type: ignore[import-not-found, unused-ignore]
 
 from benchmarks.gpu.ceilings import ceilings
 from benchmarks.gpu.fista import fista
-from benchmarks.gpu.paths import RATIO, TOL, Traced, on_device, on_host
+from benchmarks.gpu.paths import RATIO, TOL, Traced, cross_validated, on_device, on_host
 from benchmarks.gpu.problems import PROBLEMS
 from smaller.likelihoods import Multinomial
 
@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="part of the rows (wide: of the columns)")
     parser.add_argument("--runs", type=int, default=3, help="the least of so many runs counts")
     parser.add_argument("--cpu", nargs="*", default=[], help="problems that the processor solves too")
+    parser.add_argument("--cv", nargs="*", default=[], help="problems on which SMLRCV(cv=5) is timed too")
     parser.add_argument("--fista", nargs="*", default=[], help="problems on which FISTA solves the last strength")
     parser.add_argument("--profile", help="show where the time of this problem's path goes")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
@@ -55,6 +56,8 @@ def _measured(name: str, device: str, asked: argparse.Namespace) -> dict[str, An
             _profiled(lambda: on_device(data, move, wait, 1))
         if name in asked.cpu:
             row["cpu"] = on_host(data, 1).row()
+        if name in asked.cv:
+            row["cv"] = cross_validated(data, move)
         if name in asked.fista:
             X, Y = move(data.X).contiguous(), Multinomial(data.n_classes).encode(move(data.y))
             R = Y.mean(0) - Y
@@ -76,7 +79,7 @@ def _profiled(action: Any) -> Traced:
 
     with cProfile.Profile() as profile:
         found = action()
-    pstats.Stats(profile).sort_stats("cumtime").print_stats(45)
+    pstats.Stats(profile).sort_stats("cumtime").print_stats(30)
     return found
 
 

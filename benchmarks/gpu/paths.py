@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.compare.problems import Problem as Data
+from smaller import SMLRCV
 from smaller.designs import as_design
 from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
@@ -55,6 +56,16 @@ def on_device(data: Data, move: Callable[[Any], Any], synchronize: Callable[[], 
         return path.points, path.null_loss
 
     return _timed(once, runs)
+
+
+def cross_validated(data: Data, move: Callable[[Any], Any]) -> dict[str, float]:
+    """Choose the strength by five folds, which are masks of the same rows on the device."""
+    likelihood = Multinomial(data.n_classes)
+    X, codes = move(np.ascontiguousarray(data.X)), move(data.y)
+    start = time.perf_counter()
+    rows = DeviceRows(DeviceMatrix(X), likelihood.encode(codes), None, likelihood)
+    found = SMLRCV(cv=5, eps=RATIO).fit(rows)
+    return {"seconds": time.perf_counter() - start, "alpha": float(found.alpha_)}
 
 
 def on_host(data: Data, runs: int) -> Traced:
