@@ -21,7 +21,7 @@ LAYERS = [
     ["solvers"],
     ["searches"],
     ["validation", "soft_labels", "papers", "inference", "estimators"],
-    ["datasets", "persistence", "export", "plotting", "distributed", "app"],
+    ["datasets", "persistence", "export", "plotting", "distributed", "devices", "app"],
 ]
 BLIND = {"likelihoods", "priors", "bases"}  # none of the three may know another
 DOORS = ("likelihoods.multinomial", "rows.passes", "solvers.core")  # to the compiled core

@@ -223,7 +223,7 @@ def refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:
     if is_rows(X) or elsewhere(X, y, weight) is not None:
         raise TypeError(
             f"{type(estimator).__name__} needs arrays in memory here, got {type(X).__name__}: convert them first "
-            "(.compute() on a dask collection)."
+            "(.compute() on a dask collection, .cpu() on a tensor)."
         )
 
 

@@ -164,7 +164,7 @@ class DeviceRows:
         return replace(self, design=self.design.rows(kept), y=y, weight=weight, offset=offset, numbers=numbers)
 
     def weighted(self, factors: Array | Callable[[Array], Array]) -> DeviceRows:
-        each = factors(self.y) if callable(factors) else factors
+        each = self._of_classes(factors) if callable(factors) else factors
         if isinstance(each, np.ndarray):
             each = from_host(each, self.y)
         return replace(self, weight=each if self.weight is None else each * self.weight)
@@ -183,6 +183,13 @@ class DeviceRows:
         return replace(known, labels=self.labels, features=self.features)
 
     # ---- arithmetic, on the device ----
+
+    def _of_classes(self, factors: Callable[[Array], Array]) -> Array:
+        """Return ``factors(y)``, asked on the host about the targets of every class, of which one has none."""
+        t = self.y.shape[1]
+        rest, each = factors(np.zeros((1, t))), factors(np.eye(t))
+        change = from_host((each - rest)[:, None], self.y)
+        return self._xp.matmul(self.y, change)[:, 0] + float(rest[0])
 
     @cached_property
     def _ones(self) -> Array:

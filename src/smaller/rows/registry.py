@@ -20,12 +20,17 @@ R = TypeVar("R", bound=Rows)
 # answers for every row, `mapped(X, answer, accept)`. It is imported when such an array arrives.
 _MAKERS: dict[str, str] = dict.fromkeys(("dask", "dask_expr"), "smaller.distributed")
 _COLLECTIONS = {"dask", "dask_expr"}  # lazy collections: to call np.asarray on them would fetch everything
+_DEVICES = {"torch", "cupy", "array_api_strict"}  # their module says of an array whether it `stays` where it is
+_MAKERS.update(dict.fromkeys(_DEVICES, "smaller.devices"))
 
 
 def elsewhere(*arrays: Any) -> str | None:
     """Return the top module of the first array that lives elsewhere and must not be fetched silently, or None."""
-    tops = (type(a).__module__.partition(".")[0] for a in arrays)
-    return next((top for top in tops if top in _COLLECTIONS), None)
+    for a in arrays:
+        top = type(a).__module__.partition(".")[0]
+        if top in _COLLECTIONS or (top in _DEVICES and importlib.import_module(_MAKERS[top]).stays(a)):
+            return top
+    return None
 
 
 def is_rows(X: Any) -> bool:
@@ -49,6 +54,8 @@ def rows_of(X: Any, y: Any, weight: Any, likelihood: Callable[[int], Likelihood]
     top = elsewhere(X, y, weight)
     if top is None:
         return None
+    if top in _DEVICES and elsewhere(X) is None:
+        raise TypeError(f"y or sample_weight is an array of {top} and X is not: move all of them to one place.")
     if top not in _MAKERS or elsewhere(X) is None:
         raise TypeError(
             f"X, y and sample_weight of {top} would all be fetched into this process: call .compute() on them if they "
