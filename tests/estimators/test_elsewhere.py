@@ -170,7 +170,7 @@ def test_dask_collections_are_fitted_and_answered_where_they_are() -> None:
         (SBMLR(mode="greedy"), r"mode='greedy'\) needs arrays in memory"),
         (SBMLR(relax=True), r"relax=True\) needs arrays in memory"),
         (SMLRCV(scoring="accuracy"), r"scoring='accuracy'\) needs arrays in memory"),
-        (SMLRCV(cv=[([0], [1])]), "cv must be a number of folds"),
+        (SMLRCV(cv=[([0], [1])]), "cv must be a number for rows"),
         (SMLRCV(cv=900), "drawn by lot"),
         (SparseProbit(), "needs arrays in memory"),
     ],

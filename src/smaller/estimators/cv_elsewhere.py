@@ -58,27 +58,31 @@ def cross_paths(
     progress: Progress | None,
 ) -> CrossPaths:
     """Walk the paths of all rows and of ``cv`` folds for each model, which differ in their mix of the penalties."""
-    count = check_integer("cv", cv, least=2) if isinstance(cv, int | np.integer) else _refuse(cv)
-    folds = [Fold(i, count, 0 if seed is None else check_integer("random_state", seed)) for i in range(count)]
+    folds = _folds(cv, seed)
     problems, units = zip(*(assemble_rows(m, data, alpha=1.0, l1_ratio=m._l1_ratio()) for m in models), strict=True)
     model = model_of(problems[0])
-    parts = [[_part(problem, fold, data) for fold in folds] for problem in problems]
-    out = [data.totals.weight - part.totals.weight for part in parts[0]]
-    grids, paths, scores = [], [], np.empty((count, len(models), 0))
-    for i, problem in enumerate(problems):
+    grids, paths, scores = [], [], []
+    for problem in problems:
         grid = grid_of(partial(alpha_max, problem), alphas, eps, scale, data.shape)
+        parts = [_part(problem, fold, data) for fold in folds]
         walks = [
             walk(one, model.another(), grid, tol=tol, max_iter=max_iter, progress=told)
-            for one, told in [(problem, progress), *((part, None) for part in parts[i])]
+            for one, told in [(problem, progress), *((part, None) for part in parts)]
         ]
         whole, *rest = lockstep(problem.rows, walks)
-        if i == 0:
-            scores = np.empty((count, len(models), len(grid)))
-        scores[:, i] = [-path.held_out / weight for path, weight in zip(rest, out, strict=True)]
+        left = [data.totals.weight - part.totals.weight for part in parts]
+        scores.append([-path.held_out / weight for path, weight in zip(rest, left, strict=True)])
         grids.append(grid)
         paths.append(whole)
     allowed = None if most is None else affordable([path.points for path in paths], units, most)
-    return CrossPaths(list(units), grids, paths, scores, allowed)
+    return CrossPaths(list(units), grids, paths, np.array(scores).swapaxes(0, 1), allowed)
+
+
+def _folds(cv: Any, seed: Any) -> list[Fold]:
+    if not isinstance(cv, int | np.integer):
+        raise ValueError(f"cv must be a number for rows that are elsewhere, got {cv!r}: their folds are drawn by lot.")
+    count = check_integer("cv", cv, least=2)
+    return [Fold(i, count, 0 if seed is None else check_integer("random_state", seed)) for i in range(count)]
 
 
 def _part(problem: RowProblem, fold: Fold, data: LocatedData) -> RowProblem:
@@ -93,7 +97,3 @@ def _part(problem: RowProblem, fold: Fold, data: LocatedData) -> RowProblem:
             "not stratified. Use fewer folds, or SMLRCV on arrays in memory where there are so few rows."
         )
     return part
-
-
-def _refuse(cv: Any) -> Any:
-    raise ValueError(f"cv must be a number of folds for rows that are elsewhere, got {cv!r}: they are drawn by lot.")

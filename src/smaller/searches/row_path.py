@@ -6,7 +6,9 @@ at the data. What a fold holds out is judged by the same looks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -42,36 +44,60 @@ def walk(
     progress: Progress | None = None,
 ) -> Asking[RowPath]:
     """Solve with the prior multiplied by each of the decreasing ``alphas``; stop before more than ``most`` columns."""
-    prior = problem.prior
-    assert isinstance(prior, ElasticNet)
-    outside = None if problem.fold is None else replace(problem.fold, outside=not problem.fold.outside)
-    scale, last = yield from begin(problem.with_prior(prior.times(float(alphas[0]))), model, problem.null(), tol=tol)
-    earlier, path, losses, points = last, list[PathPoint](), list[float](), list[RowPoint]()
+    prior_at = partial(_at_strength, problem)
+    scale, last = yield from begin(prior_at(float(alphas[0])), model, problem.null(), tol=tol)
+    earlier, path, judge = last, list[PathPoint](), _HeldOut(problem)
     for alpha in map(float, alphas):
-        here = problem.with_prior(prior.times(alpha))
+        here = prior_at(alpha)
         reach, ratio = outlook([point.alpha for point in path[-2:]], alpha)
-        wanted = [] if ratio == 0.0 else [_between(here, earlier, last, ratio)]
-        if outside is not None and path:
-            wanted.append(replace(here.place(last.w, last.b), fold=outside))
-        replies: list[Reply] = (yield wanted) if wanted else []
-        start = replace(last, penalty=here.prior.penalty(last.w))
-        if ratio != 0.0:
-            guess = _point_at(here, wanted[0], replies[0])
-            start = guess if guess.objective < start.objective else start
-        if outside is not None and path:
-            losses.append(float(replies[-1].loss))
+        start, told = yield from _start(here, earlier, last, ratio, judge.places(last) if path else [])
+        judge.hear(told)
         run = yield from descend(here, model, start, scale, tol=tol, max_iter=max_iter, progress=progress, reach=reach)
         found = _kept(alpha, here, run, scale)
         if most is not None and len(found.columns) > most:
             break
         path.append(found)
-        points.append(run.point)
         earlier, last = last, run.point
-    if outside is not None and len(losses) < len(path):
-        [reply] = yield [replace(problem.place(last.w, last.b), fold=outside)]
-        losses.append(float(reply.loss))
-    held_out = np.array(losses) if outside is not None else np.full(len(path), np.nan)
-    return RowPath(tuple(path), scale.loss, held_out)
+    if len(judge.losses) < len(path) and (asked := judge.places(last)):
+        judge.hear((yield asked))
+    return RowPath(tuple(path), scale.loss, np.array(judge.losses or [np.nan] * len(path)))
+
+
+class _HeldOut:
+    """The losses, at each strength, of the rows that a fold leaves out; none without a fold."""
+
+    def __init__(self, problem: RowProblem) -> None:
+        fold = problem.fold
+        self._outside = None if fold is None else replace(fold, outside=not fold.outside)
+        self._problem, self.losses = problem, list[float]()
+
+    def places(self, point: RowPoint) -> list[Place]:
+        """Return where to ask about a point."""
+        place = self._problem.place(point.w, point.b)
+        return [] if self._outside is None else [replace(place, fold=self._outside)]
+
+    def hear(self, replies: Sequence[Reply]) -> None:
+        """Take the answers."""
+        self.losses.extend(float(reply.loss) for reply in replies)
+
+
+def _at_strength(problem: RowProblem, alpha: float) -> RowProblem:
+    assert isinstance(problem.prior, ElasticNet)
+    return problem.with_prior(problem.prior.times(alpha))
+
+
+def _start(
+    problem: RowProblem, earlier: RowPoint, last: RowPoint, ratio: float, beside: list[Place]
+) -> Asking[tuple[RowPoint, list[Reply]]]:
+    """Return the last solution, or the last two's extrapolation if that is better; and what was asked ``beside``."""
+    guesses = [] if ratio == 0.0 else [_between(problem, earlier, last, ratio)]
+    replies: list[Reply] = (yield guesses + beside) if guesses or beside else []
+    starts = [replace(last, penalty=problem.prior.penalty(last.w))]
+    starts += [
+        problem.point(place.weights(problem.n_columns), place.b, reply)
+        for place, reply in zip(guesses, replies, strict=False)
+    ]
+    return min(starts, key=lambda point: point.objective), replies[len(guesses) :]
 
 
 def _between(problem: RowProblem, earlier: RowPoint, last: RowPoint, ratio: float) -> Place:
@@ -79,10 +105,6 @@ def _between(problem: RowProblem, earlier: RowPoint, last: RowPoint, ratio: floa
     w = last.w + ratio * (last.w - earlier.w)
     w[np.sign(w) != np.sign(last.w)] = 0.0
     return problem.place(w, last.b + ratio * (last.b - earlier.b))
-
-
-def _point_at(problem: RowProblem, place: Place, reply: Reply) -> RowPoint:
-    return problem.point(place.weights(problem.n_columns), place.b, reply)
 
 
 def _kept(alpha: float, problem: RowProblem, run: RowRun, scale: Scale) -> PathPoint:
