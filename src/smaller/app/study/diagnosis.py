@@ -32,9 +32,23 @@ def diagnose() -> dict[str, Any]:
     return facts
 
 
+_FULL_RATE = {
+    (6, 0),
+    (7, 0),
+    (8, 0),
+    (9, 0),
+}  # compute capabilities whose float64 is half as fast as float32, or better
+
+
 def _gpu() -> str:
     try:
         torch: Any = import_module("torch")
     except ImportError:
         return "not looked for: torch is not installed"
-    return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "none"
+    if not torch.cuda.is_available():
+        return "none"
+    found = torch.cuda.get_device_properties(0)
+    speed = (
+        "full speed" if (found.major, found.minor) in _FULL_RATE else "many times slower than float32: see docs/gpu.md"
+    )
+    return f"{found.name}, {found.total_memory / 2**30:.0f} GiB; float64 at {speed}"
