@@ -204,9 +204,19 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(X, C):
     assert_allclose(RBF(0.3)(crowd, C)[0], RBF(0.3)(X[:1], C)[0], rtol=1e-13)
 
 
-def test_nan_is_not_hidden(X, C):
-    X[3, 1] = np.nan
-    assert_array_equal(np.isnan(squared_distances(X, C)).any(axis=1), np.arange(17) == 3)
+@pytest.mark.parametrize("value", [np.nan, 1e200])
+def test_values_that_are_not_finite_are_an_error(X, C, value):
+    X[3, 1] = value
+    for kernel in (RBF(0.3), Linear(), Polynomial(degree=2), squared_distances):
+        with pytest.raises(ValueError, match="values that are not finite: scale the features"):
+            kernel(X, X)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_a_filled_sparse_matrix_loses_no_digits_to_an_offset(X, C, offset):
+    X = np.round(8 * X) / 8  # an offset is exact
+    moved = sparse.csr_array(X + offset)
+    assert_allclose(RBF(0.3)(moved, moved), RBF(0.3)(X, X), rtol=1e-12)
 
 
 # --- derivatives ---
@@ -444,3 +454,11 @@ def test_shapes_must_agree(kernel, X, C):
         kernel(X[0], C)
     with pytest.raises(ValueError, match="one number or 5"):
         kernel.rescale(np.ones(4))(X, C)
+
+
+@pytest.mark.parametrize("size", [1e-160, 1e160])
+def test_a_width_from_the_scale_of_x_is_a_number_or_a_sentence(X, size):
+    assert resolve_gamma("scale", X) == pytest.approx(1 / (X.shape[1] * X.var()))
+    for rows in (size * X, sparse.csr_array(size * X)):
+        with pytest.raises(ValueError, match=r"gamma='scale' is one over the variance .* Scale the features"):
+            resolve_gamma("scale", rows)

@@ -56,8 +56,8 @@ class Kernel:
     def expand(self, X: Any) -> Design:
         n, m = X.shape[0], self.centers.shape[0]
         if 8 * n * m <= LARGEST_MATRIX_BYTES:
-            return Dense(np.asfortranarray(_finite(self.kernel(X, self.centers))))
-        return KernelBlocks(lambda index: _finite(self.kernel(X, self.centers[index])), (n, m))
+            return Dense(np.asfortranarray(self.kernel(X, self.centers)))
+        return KernelBlocks(lambda index: self.kernel(X, self.centers[index]), (n, m))
 
     def take(self, columns: Array) -> Kernel:
         return Kernel(self.kernel, self.centers[columns])
@@ -96,7 +96,7 @@ class Whitened:
     def expand(self, X: Any) -> Dense:
         if self.centers.shape[0] == 0:
             return Dense(np.zeros((X.shape[0], 0), order="F"))
-        return Dense(_whiten(self.factor, _finite(self.kernel(X, self.centers))))
+        return Dense(_whiten(self.factor, self.kernel(X, self.centers)))
 
     def take(self, columns: Array) -> Whitened:
         if not np.array_equal(columns, np.arange(len(columns))):
@@ -134,11 +134,3 @@ def _whiten(factor: Array, K: Array) -> Array:
 
 def _stack(rows: Any, more: Any) -> Any:
     return sparse.vstack([rows, more], format="csr") if sparse.issparse(more) else np.concatenate([rows, more])
-
-
-def _finite(K: Array) -> Array:
-    if not np.isfinite(np.sum(K)):
-        raise ValueError(
-            "The kernel returned values that are not finite: scale the features, or choose a smaller gamma or degree."
-        )
-    return K

@@ -415,7 +415,8 @@ def _noise(claim: Claim, c: Array, v: Any, warned: list[str]) -> None:
     lost = float(np.sum(c[:, None] * claim.rounding() ** 2) / c.sum())
     if any("interpolates" in text or "noise" in text for text in warned):
         return
-    if abs(left - float(v)) > 1e-3 * float(v) + 4 * lost + 4 * np.sqrt(lost * left):
+    # 1e-300 stands for zero.
+    if abs(left - float(v)) > 1e-300 + 1e-3 * float(v) + 4 * lost + 4 * np.sqrt(lost * left):
         raise Refuted(f"noise variance {float(v):.6g}, but that of the residuals is {left:.6g}")
 
 

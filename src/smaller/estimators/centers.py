@@ -9,7 +9,7 @@ from scipy import sparse
 
 from smaller.arrays import Array
 
-__all__ = ["balanced_centers", "double_rows"]
+__all__ = ["balanced_centers", "double_rows", "short_indices"]
 
 
 def double_rows(X: Any) -> Any:
@@ -30,8 +30,16 @@ def balanced_centers(X: Any, codes: Array, count: int, how: str, rng: Any) -> Ar
         if share == 0:
             continue
         if how == "kmeans" and share < len(rows):
-            means = KMeans(share, n_init=1, random_state=rng.randint(2**31 - 1)).fit(X[rows])
-            chosen.append(rows[np.unique(means.transform(X[rows]).argmin(axis=0))])
+            points = short_indices(X[rows])
+            means = KMeans(share, n_init=1, random_state=rng.randint(2**31 - 1)).fit(points)
+            chosen.append(rows[np.unique(means.transform(points).argmin(axis=0))])
         else:
             chosen.append(rng.choice(rows, share, replace=False))
     return np.sort(np.concatenate(chosen))
+
+
+def short_indices(X: Any) -> Any:
+    """Return sparse rows with indices of 32 bits, the only ones that scikit-learn's KMeans takes."""
+    if not sparse.issparse(X):
+        return X
+    return sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

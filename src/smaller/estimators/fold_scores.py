@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from smaller.arrays import Array, log_partition
@@ -65,16 +67,22 @@ def judged(scoring: Any, log_proba: Array, codes: Array, classes: Array, weight:
     keywords = {} if weight is None else {"sample_weight": weight}
     rows = np.arange(len(codes))[:, None]
     fixed = [_Fixed(log_proba[:, i], classes) for i in range(log_proba.shape[1])]
+    absent = np.setdiff1d(np.arange(len(classes)), codes if weight is None else codes[weight > 0])
+    refusal: ValueError | None = None
     try:
-        return np.array([scorer(model, rows, classes[codes], **keywords) for model in fixed])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)  # the score itself says so: NaN
+            scores = np.array([scorer(model, rows, classes[codes], **keywords) for model in fixed])
     except ValueError as error:
-        absent = np.setdiff1d(np.arange(len(classes)), codes)
         if not len(absent):
             raise
+        refusal = error
+    if refusal or (len(absent) and np.isnan(scores).any()):
         raise ValueError(
             f"scoring={scoring!r} cannot judge a fold that holds out no row of class "
             f"{classes[absent[0]].item()!r}: use fewer folds (cv), or scoring='neg_log_loss'."
-        ) from error
+        ) from refusal
+    return scores
 
 
 def _log_probabilities(

@@ -19,6 +19,9 @@ SMALLEST_PROBABILITY = np.finfo(np.float64).eps  # what a class absent from a fo
 
 def folds_of(cv: Any, data: TrainingData, groups: Any) -> list[tuple[Array, Array]]:
     """Return the (train, test) rows of every fold; an integer ``cv`` means stratified ones."""
+    n = data.X.shape[0]
+    if isinstance(cv, int) and cv > n:
+        raise ValueError(f"cv asks for {cv} folds of {n} rows: use fewer folds, or more rows.")
     folds = list(check_cv(cv, data.codes, classifier=True).split(data.X, data.codes, groups))
     if not folds:
         raise ValueError("cv yields no folds.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,6 +213,7 @@ class IVM(KernelLogistic):
             share = checked(self, "validation_fraction")
             splitter: Any = StratifiedShuffleSplit(1, test_size=share, random_state=int(rng.integers(2**31)))
             rows = np.flatnonzero(weight > 0)
+            self._check_held_back(share, len(rows), len(data.classes))
         else:
             splitter = check_cv(self.cv, data.codes, classifier=True)
         for train, test in splitter.split(np.zeros((len(rows), 1)), data.codes[rows]):
@@ -222,6 +224,14 @@ class IVM(KernelLogistic):
                     "cv must leave rows of every class to learn from, and some to test: use fewer folds, or stratify."
                 )
             yield learnt, tested
+
+    def _check_held_back(self, share: float, n_rows: int, n_classes: int) -> None:
+        held = math.ceil(share * n_rows)
+        if min(held, n_rows - held) < n_classes:
+            raise ValueError(
+                f"validation_fraction={share:g} holds back {held} of {n_rows} rows; there and in the rest must be as "
+                f"many rows as classes, {n_classes}: change it, give cv, or more rows."
+            )
 
     def plot_path(self, ax: Any = None) -> Any:
         """Draw the objective, and the error on rows held back if there are any, after every addition.

@@ -12,7 +12,7 @@ from smaller.bases import Basis, Whitened
 from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.arguments import AnyKernel
 from smaller.estimators.base import Fitted
-from smaller.estimators.centers import double_rows
+from smaller.estimators.centers import double_rows, short_indices
 from smaller.estimators.fields import checked, choice, number, with_fields
 from smaller.estimators.import_vectors import IVM
 from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
@@ -230,7 +230,7 @@ def _nearest_to_means(data: TrainingData, kernel: Kernel, rows: Array, count: in
     if isinstance(kernel, Precomputed):
         raise ValueError("centers='kmeans' needs features: use 'random' or 'pivoted' with kernel='precomputed'.")
     seed = int(generator(random_state).integers(2**31))
-    X = double_rows(data.X)
+    X = short_indices(double_rows(data.X))
     means = KMeans(count, n_init=1, random_state=seed).fit(X, sample_weight=data.weight)
     return rows[np.unique(means.transform(X[rows]).argmin(axis=0))]
 

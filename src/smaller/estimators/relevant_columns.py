@@ -73,9 +73,13 @@ def solution_of(found: Relevance, columns: Columns, shape: tuple[int, int], evid
     fit, q = found.fit, shape[1]
     w = np.zeros(shape)
     j = fit.pairs // q
-    w[columns.index[j], fit.pairs % q] = unit * fit.w / columns.scale[j]
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = unit * fit.w / columns.scale[j]
+        moves = unit * fit.w * columns.mean[j] / columns.scale[j]
+    _check_range("their weights", np.isfinite(values + moves))
+    w[columns.index[j], fit.pairs % q] = values
     shift = np.zeros(q)
-    np.add.at(shift, fit.pairs % q, unit * fit.w * columns.mean[j] / columns.scale[j])
+    np.add.at(shift, fit.pairs % q, moves)
     offset = evidence - fit.log_evidence
     history = tuple(-(value + offset) for value in found.history)
     return Solution(
@@ -87,8 +91,19 @@ def strengths(fit: Fit, columns: Columns, used: Array, q: int, unit: float) -> A
     """Return the strengths (q, k) of the weights in the user's units, infinite where a column has none."""
     j = fit.pairs // q
     strengths = np.full((q, len(used)), np.inf)
-    strengths[fit.pairs % q, np.searchsorted(used, columns.index[j])] = fit.a * (columns.scale[j] / unit) ** 2
+    with np.errstate(over="ignore", under="ignore"):
+        values = fit.a * (columns.scale[j] / unit) ** 2
+    _check_range("the strengths of their weights", np.isfinite(values) & ((values > 0) | (fit.a == 0)))
+    strengths[fit.pairs % q, np.searchsorted(used, columns.index[j])] = values
     return strengths
+
+
+def _check_range(what: str, held: Array) -> None:
+    """Refuse what float64 cannot hold in the user's units: zero and infinity would say something else."""
+    if not held.all():
+        raise ValueError(
+            f"X has columns so small or so large that float64 cannot hold {what}: multiply them by a constant."
+        )
 
 
 def warn_crowded(model: Any, n_rows: int) -> None:

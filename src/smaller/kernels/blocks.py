@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 BLOCK_ELEMENTS = 2**20  # 8 MB of float64: large enough for BLAS-3, small enough to stay in cache for exp
+MOSTLY_FILLED = 0.5  # share of stored entries from which a sparse matrix may as well be full
 MINIMUM_ROWS = 16  # however wide: what is done once per block must not dominate
 
 
@@ -101,12 +102,13 @@ def evaluate(
     xp, on, (n, p), m = namespace_of(X, C), device_of(X, C), X.shape, C.shape[0]
     theta, shift = as_vector(xp, gamma, p, on), center_of(X, C) if center else None
     X, C = by_rows(X), by_rows(C)
-    B = scale_rows(xp, C, theta, shift)
     K = xp.empty((n, m), dtype=result_dtype(xp, X, C), device=on)
-    width = m if is_sparse(X) else max(m, p)
-    for rows in row_blocks(n, width):
-        K[rows, :] = xp.astype(value(xp, scale_rows(xp, X[rows, :], theta, shift), B), K.dtype, copy=False)
-    return K
+    width = m if is_sparse(X) and shift is None else max(m, p)
+    with np.errstate(over="ignore", invalid="ignore"):
+        B = scale_rows(xp, C, theta, shift)
+        for rows in row_blocks(n, width):
+            K[rows, :] = xp.astype(value(xp, scale_rows(xp, X[rows, :], theta, shift), B), K.dtype, copy=False)
+    return finite(xp, K)
 
 
 def products(xp: Any, A: Array, B: Array) -> Array:
@@ -186,7 +188,9 @@ def center_of(X: Array, C: Array) -> Array | None:
     Differences do not see a shift, cancellation does. X has no part in the mean: a row's kernel values must
     not depend on the rows beside it.
     """
-    if is_sparse(X) or is_sparse(C):
+    if is_sparse(C):
+        return C.toarray().mean(axis=0) if C.nnz >= MOSTLY_FILLED * math.prod(C.shape) else None
+    if is_sparse(X):
         return None
     xp = namespace_of(C)
     return xp.sum(as_float64(xp, C), axis=0) / max(1, C.shape[0])
@@ -194,7 +198,9 @@ def center_of(X: Array, C: Array) -> Array | None:
 
 def shifted(xp: Any, A: Array, shift: Array | None) -> Array:
     """Return the rows of A less ``shift``, in double precision."""
-    return as_float64(xp, A) if shift is None else as_float64(xp, A) - shift
+    if shift is None:
+        return as_float64(xp, A)
+    return as_float64(xp, A.toarray() if is_sparse(A) else A) - shift
 
 
 def scale_rows(xp: Any, A: Array, theta: Array, shift: Array | None = None) -> Array:
@@ -226,10 +232,22 @@ def weighted_norms(X: Array, gamma: float | Array) -> Array:
     """sum_k gamma_k x_ik^2, for every row."""
     check_matrix(X, "X")
     xp = namespace_of(X)
-    return row_squares(xp, scale_rows(xp, by_rows(X), as_vector(xp, gamma, X.shape[1], device_of(X))))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return row_squares(xp, scale_rows(xp, by_rows(X), as_vector(xp, gamma, X.shape[1], device_of(X))))
 
 
 # --- checks ---
+
+
+def finite(xp: Any, K: Array) -> Array:
+    """Return kernel values as they are, or refuse them: infinite ones turn into NaN in whatever comes next."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        summed = float(xp.sum(K))
+    if not math.isfinite(summed):
+        raise ValueError(
+            "The kernel returned values that are not finite: scale the features, or choose a smaller gamma or degree."
+        )
+    return K
 
 
 def is_number(value: Any) -> bool:

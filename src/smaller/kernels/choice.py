@@ -87,11 +87,22 @@ def resolve_gamma(gamma: float | str, X: Array, weight: Array | None = None) -> 
         if gamma == "auto":
             return 1.0 / float(X.shape[1])
         if gamma == "scale":
-            variance = _weighted_variance(X, weight)
-            return 1.0 / float(X.shape[1] * variance) if variance > 0 else 1.0
+            return _of_scale(float(X.shape[1]) * float(_weighted_variance(X, weight)))
     elif is_number(gamma) and 0 < gamma < math.inf:
         return float(gamma)
     raise ValueError(f"gamma must be a finite number > 0, 'scale' or 'auto', got {gamma!r}")
+
+
+def _of_scale(total: float) -> float:
+    """Return 1 / ``total`` (1 for zero) where that is a number at all."""
+    if total == 0:
+        return 1.0
+    if math.isfinite(total) and math.isfinite(1.0 / total):
+        return 1.0 / total
+    raise ValueError(
+        f"gamma='scale' is one over the variance of X's entries, and that is {total:.3g}: no kernel can be computed "
+        "from numbers of this size. Scale the features, or give gamma as a number."
+    )
 
 
 def _weighted_variance(X: Array, weight: Array | None) -> float:
@@ -102,8 +113,9 @@ def _weighted_variance(X: Array, weight: Array | None) -> float:
     w = as_vector(xp, 1.0 if weight is None else weight, n, device_of(X))
     total = p * float(xp.sum(w))
     mean = float(xp.sum(X.T @ w)) / total
-    if not is_sparse(X):
-        return float(xp.sum(w @ (X - mean) ** 2)) / total
-    entry_weight = np.repeat(w, np.diff(X.indptr))
-    unstored = total - float(entry_weight.sum())  # zeros, which all deviate by the mean
-    return (float(entry_weight @ (X.data - mean) ** 2) + unstored * mean**2) / total
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller refuses what is infinite
+        if not is_sparse(X):
+            return float(xp.sum(w @ (X - mean) ** 2)) / total
+        entry_weight = np.repeat(w, np.diff(X.indptr))
+        unstored = total - float(entry_weight.sum())  # zeros, which all deviate by the mean
+        return (float(entry_weight @ (X.data - mean) ** 2) + unstored * np.float64(mean) ** 2) / total

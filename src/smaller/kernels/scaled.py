@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from smaller.arrays import Array
 from smaller.kernels.blocks import (
     as_float64,
@@ -21,6 +23,7 @@ from smaller.kernels.blocks import (
     device_of,
     distances,
     evaluate,
+    finite,
     is_number,
     namespace_of,
     product_pullback,
@@ -133,8 +136,9 @@ class Polynomial:
     def diagonal(self, X: Array) -> Array:
         """K(x_i, x_i), an (n,) array."""
         xp = namespace_of(X)
-        value = (self.coef0 + weighted_norms(X, self.gamma)) ** self.degree
-        return xp.astype(value, result_dtype(xp, X), copy=False)
+        with np.errstate(over="ignore"):
+            value = (self.coef0 + weighted_norms(X, self.gamma)) ** self.degree
+        return xp.astype(finite(xp, value), result_dtype(xp, X), copy=False)
 
     def rescale(self, theta: Array) -> Polynomial:
         """Return the kernel with scales ``theta`` (p,)."""
@@ -179,7 +183,7 @@ class Linear:
     def diagonal(self, X: Array) -> Array:
         """K(x_i, x_i), an (n,) array."""
         xp = namespace_of(X)
-        return xp.astype(weighted_norms(X, self.gamma), result_dtype(xp, X), copy=False)
+        return xp.astype(finite(xp, weighted_norms(X, self.gamma)), result_dtype(xp, X), copy=False)
 
     def rescale(self, theta: Array) -> Linear:
         """Return the kernel with scales ``theta`` (p,)."""

@@ -49,9 +49,9 @@ class ElasticNet:
         if form == "l1":
             return slope, zero + self.ridge
         # A column without a slope keeps a finite ridge at zero: 0 * inf must not poison it.
-        return zero, xp.where(
-            slope > 0, slope * inverse_magnitude(xp.where(slope > 0, w, 1.0 + zero)), zero
-        ) + self.ridge
+        with np.errstate(over="ignore"):  # an infinite ridge holds a weight at zero
+            ridge = slope * inverse_magnitude(xp.where(slope > 0, w, 1.0 + zero))
+        return zero, xp.where(slope > 0, ridge, zero) + self.ridge
 
     def shrink(self, a: Array, step: Array | float) -> Array:
         return soft_threshold(a, step * self.slope + 0.0 * a) / (1.0 + step * self.ridge)
@@ -75,9 +75,9 @@ class ElasticNet:
         xp = array_namespace(G)
         excess = positive_part(xp.abs(G) - self.slope)
         ridge = xp.zeros_like(G) + self.ridge
-        with np.errstate(over="ignore"):  # far from the optimum, of a ridge next to nothing: the gap may be infinite
-            squares = excess**2 / (2.0 * xp.where(ridge > 0, ridge, 1.0 + 0.0 * ridge))
-        return float(xp.sum(xp.where(ridge > 0, squares, 0.0 * G)))
+        with np.errstate(over="ignore"):  # an infinite conjugate is an infinite gap: nothing is claimed
+            square = excess**2 / (2.0 * xp.where(ridge > 0, ridge, 1.0 + 0.0 * ridge))
+            return float(xp.sum(xp.where(ridge > 0, square, 0.0 * G)))
 
     def feasible(self, G: Array) -> float:
         xp = array_namespace(G)

@@ -39,6 +39,9 @@ _FLOOR = 1e-12  # of the response's variance: below, the noise counts as zero
 # The same under the Laplace prior, whose objective falls without end as the noise of an interpolating fit vanishes: the
 # exact solver's answers lose their digits before the prior's floor would be reached.
 _CONVEX_FLOOR = 1e-6
+_STATIONARY = 0.02  # |1 + w_j dloss/dw_j| of a stationary point
+_STILL = 1e-3  # times ``tol``: steps so short change nothing more
+_SETTLED = 1e-12  # of the null model's loss: what the intercept may leave
 _NOTHING = 1e-9  # times the noise: contributions of weights that the exact solver leaves short of zero
 
 
@@ -194,8 +197,8 @@ def expectation_maximisation(
     floor = 0.0 if noise is None else _noise_floor(problem)
     size = _column_sizes(problem)
     columns = np.arange(problem.n_columns)
-    local, history, converged, iteration, calm = problem, [], False, 0, 0
-    while not converged and iteration < rules.max_iter:
+    local, history, converged, iteration, calm, change = problem, [], False, 0, 0, np.inf
+    while True:
         used = np.flatnonzero(w.any(axis=1))
         if len(used) == 0:
             converged = True
@@ -208,13 +211,16 @@ def expectation_maximisation(
             local = replace(local, likelihood=noise.update(local.likelihood, point.eta, local.y, local.weight, floor))
             point = local.at(w, b, point.eta)
         G = local.gradient(point)
+        converged = change < rules.tol and (change < _STILL * rules.tol or _is_stationary(local, point, G))
+        if converged or iteration >= rules.max_iter:
+            break
         history.append(point.objective)
         if progress is not None and progress(iteration, local.certify(point, G)):
             break
         new, b = _step(local, point, G, gram, exact=calm >= _CALM)
         new = _pruned(new, size, rules.prune)
         calm = calm + 1 if np.array_equal(new == 0, w == 0) else 0
-        converged = _relative_change(w, new, size) < rules.tol
+        change = _relative_change(w, new, size)
         w = new
         iteration += 1
     full = np.zeros((problem.n_columns, w.shape[1]))
@@ -290,16 +296,24 @@ def _relative_change(old: Array, new: Array, size: Array) -> float:
     return float(np.max(moved / np.where(length > 0, length, 1.0), initial=0.0))
 
 
+def _is_stationary(problem: Problem, point: Point, G: Array) -> bool:
+    """Whether ``w_j dloss/dw_j = -1`` under the Jeffreys prior: heavy rows magnify what small steps leave."""
+    if not isinstance(problem.prior, Jeffreys):
+        return True
+    return bool(np.max(problem.prior.violation(point.w, G) * np.abs(point.w), initial=0.0) <= _STATIONARY)
+
+
 def _final(problem: Problem, w: Array, b: Array, noise: NoisePrior | None, floor: float) -> tuple[Problem, Point]:
     """Evaluate the end; an output without weights falls back to the null model, a class to its frequency."""
     empty = ~w.any(axis=0)
     if problem.fit_intercept or not isinstance(problem.likelihood, Gaussian):
         b = np.where(empty, problem.likelihood.null(problem.y, problem.weight), b)
-    point = problem.at(w, b)
+    # EM leaves the intercept a little short, and columns far from zero would multiply what it leaves.
+    point = problem.settle(problem.at(w, b), tol=_SETTLED * max(problem.null().loss, 1e-300), columns=False)
     if noise is not None:
         likelihood = noise.update(problem.likelihood, point.eta, problem.y, problem.weight, floor)
         problem = replace(problem, likelihood=likelihood)
-        point = problem.at(w, b, point.eta)
+        point = problem.at(w, point.b, point.eta)
     return problem, point
 
 
@@ -322,10 +336,13 @@ def _polish(run: _Run, noise: NoisePrior | None, rules: Rules) -> _Run:
 
 def _adapted(run: _Run) -> Adapted:
     problem, point = run.problem, run.point
-    certificate = problem.certify(point, problem.gradient(point))
+    G = problem.gradient(point)
+    certificate = problem.certify(point, G)
     likelihood = problem.likelihood
     interpolates = isinstance(likelihood, Gaussian) and likelihood.variance <= run.floor
     status = Status.STATIONARY if run.converged else Status.MAX_ITER
+    if run.converged and not _is_stationary(problem, point, G):
+        status = Status.STALLED
     if interpolates and isinstance(problem.prior, ElasticNet):
         status = Status.INTERPOLATES
     solution = Solution(

@@ -35,6 +35,8 @@ from smaller.solvers import make_stepper
 from smaller.solvers.coordinate import Coordinate
 from smaller.solvers.driver import Progress, descend
 
+_OVERFLOW = "X has columns so small that their weights overflow: multiply them by a constant."
+_LARGEST = float(np.finfo(np.float64).max)
 __all__ = [
     "EvidenceFit",
     "Grid",
@@ -164,6 +166,8 @@ class Grid:
 
     def prior_at(self, alpha: float) -> ElasticNet:
         """Return the prior with the strength ``alpha``."""
+        if alpha > _LARGEST / max(float(np.max(self.prior.slope)), 1.0):
+            raise ValueError(_OVERFLOW)
         if self._others is None:
             return self.prior.times(alpha)
         strengths = np.where(self._others.inside[:, None], alpha, self._others.strengths)
@@ -239,7 +243,7 @@ def count_weights(
     with np.errstate(over="ignore"):
         total = float(np.sum(slope * np.abs(w)))
     if not math.isfinite(total):
-        raise ValueError("X has columns so small that their weights overflow: multiply them by a constant.")
+        raise ValueError(_OVERFLOW)
     return int(np.count_nonzero((w != 0) & (slope > 0))), total
 
 
@@ -385,9 +389,10 @@ def integrated(problem: Problem | RowProblem, likelihood: Likelihood, w: Array) 
 
 def laplace(loss: float, H: Array, unit: Array, counted: Sequence[tuple[int, float]]) -> float:
     """Return the formula of `log_evidence` from the Hessian and each block's W and E_W."""
-    A = H / np.outer(unit, unit)
     prior = sum(float(special.gammaln(W)) - W * math.log(2.0 * total) for W, total in counted if W)
-    return -loss + prior - 0.5 * _log_determinant(A) + 0.5 * len(A) * math.log(2.0 * math.pi)
+    # log |H / (unit unit')|, whose entries would overflow where features are in extreme units
+    determinant = _log_determinant(H) - 2.0 * float(np.sum(np.log(unit)))
+    return -loss + prior - 0.5 * determinant + 0.5 * len(H) * math.log(2.0 * math.pi)
 
 
 def _log_determinant(A: Array) -> float:

@@ -55,8 +55,9 @@ Choice = Callable[[Submodel, Candidates, Array], tuple[int, float]]  # gradient 
 
 def by_promise(model: Submodel, candidates: Candidates, g: Array) -> tuple[int, float]:
     """Return the candidate of the largest predicted decrease, and this decrease."""
-    scores = np.sum(candidates.numerators(model, g).T ** 2 / candidates.curvatures(model), axis=0)
-    scores[~candidates.admissible()] = -1.0
+    open_to, s = candidates.admissible(), candidates.curvatures(model)
+    scores = np.full(len(open_to), -1.0)
+    scores[open_to] = np.sum(candidates.numerators(model, g)[open_to].T ** 2 / s[:, open_to], axis=0)
     best = int(np.argmax(scores))
     return (best, 0.5 * float(scores[best])) if scores[best] > 0.0 else (-1, 0.0)
 

@@ -105,8 +105,10 @@ def _factor(H: Array) -> tuple[Array, Array]:
     # LAPACK itself: systems are small and many, and the checks of scipy.linalg would take longer than the work.
     L, failed = linalg.lapack.dpotrf(H, lower=1)
     shift = 1e-14
+    size = np.abs(H).max(axis=0)  # saturated rows leave diagonals that are zero but for rounding
+    size = np.where(size > 0, size, 1.0)
     while failed and shift < 1.0:
-        L, failed = linalg.lapack.dpotrf(H + shift * np.diag(np.diag(H)), lower=1)
+        L, failed = linalg.lapack.dpotrf(H + shift * np.diag(size), lower=1)
         shift *= 10.0
     return L, linalg.lapack.dtrtri(L, lower=1)[0]
 

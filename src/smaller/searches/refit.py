@@ -124,10 +124,12 @@ def refit(problem: Problem, w: Array, b: Array, *, strength: float | None = None
     if active.n_weights == 0:
         return Refit(*active.place(active.theta), math.nan)
     factors = active.per_weight(_squared_factors(problem.prior))
+    if not np.isfinite(factors).all():
+        raise ValueError("X has columns so small that their weights overflow: multiply them by a constant.")
     scale = max(problem.null().loss, 1e-300)
     theta, rho = active.theta, strength
     if rho is None:
-        guess = active.n_weights / float(factors @ theta**2) if start is None else start
+        guess = active.n_weights / max(float(factors @ theta**2), 1e-300) if start is None else start
         theta, rho = _self_consistent(active, theta, factors, _within(guess), _ROUGH * scale)
     theta, _ = _newton(active, theta, rho * factors, _EXACT * scale)
     return Refit(*active.place(theta), rho)
@@ -155,7 +157,8 @@ def _squared_factors(prior: Prior) -> Array:
     """Return the ridge's factor per column: a weight's scale is 1/r under a slope r, 1/sqrt(r) under a ridge r."""
     assert isinstance(prior, ElasticNet)
     slope, ridge = np.broadcast_arrays(*(np.atleast_2d(to_host(part)) for part in (prior.slope, prior.ridge)))
-    return np.where(slope > 0, slope**2, ridge)
+    with np.errstate(over="ignore"):
+        return np.where(slope > 0, slope**2, ridge)
 
 
 def _within(rho: float) -> float:

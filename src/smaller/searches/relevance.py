@@ -71,7 +71,7 @@ def _inside(fit: Fit, a: Array) -> Array:
     """Return the gains of pairs in use that move to ``a``, or leave where that is infinite."""
     stay = np.isfinite(a)
     d = np.where(stay, 1.0 / np.where(stay, a, 1.0), 0.0) - 1.0 / fit.a
-    shrunk = fit.a * fit.variances  # 1 - S / a
+    shrunk = np.minimum(fit.a * fit.variances, 1.0)  # 1 - S / a, and rounding must not make S negative
     # 1 + S d with S = a - a^2 var, free of cancellation: 1 + S / a_new - S / a
     left = np.where(stay, shrunk + (1.0 - shrunk) * fit.a / np.where(stay, a, 1.0), shrunk)
     return 0.5 * ((fit.a * fit.w) ** 2 * d / left - np.log(left))

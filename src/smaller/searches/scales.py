@@ -102,7 +102,7 @@ def _maximise(part: ScaledProblem, theta: Array, w: Array, b: Array) -> State:
             best = value, t, w_t, b_t
         return value, unit * (part.slope(regression, t, point.residual, w_t) + delta * t)
 
-    _bounded(reduced, theta / unit, [(0.0, None)] * len(theta), maxiter=_INNER, ftol=_INNER_TOL)
+    _bounded(reduced, theta / unit, np.zeros(len(theta)), maxiter=_INNER, ftol=_INNER_TOL)
     return part.state(*best[1:])
 
 
@@ -158,10 +158,10 @@ def polish(
             raise StopIteration
 
     x = np.concatenate([np.maximum(state.w, 0).ravel(), np.maximum(-state.w, 0).ravel(), state.theta / unit, state.b])
-    bounds = [(0.0, None)] * (2 * d + p) + [(None, None)] * q
+    least = np.concatenate([np.zeros(2 * d + p), np.full(q, -np.inf)])
     gtol = tol * min(scaled.alpha, unit * scaled.rate)
     journal.note(phase, state.objective)
-    w, theta, b = read(_bounded(evaluate, x, bounds, note, maxiter=max_iter, ftol=ftol, gtol=gtol))
+    w, theta, b = read(_bounded(evaluate, x, least, note, maxiter=max_iter, ftol=ftol, gtol=gtol))
     moved = scaled.state(theta, w, b)
     return moved if moved.objective <= state.objective else state
 
@@ -169,15 +169,22 @@ def polish(
 def _bounded(
     evaluate: Callable[[Array], tuple[float, Array]],
     x: Array,
-    bounds: Iterable[Any],
+    least: Array,
     callback: Callable[..., None] | None = None,
     **options: float,
 ) -> Array:
+    """Minimise over ``x >= least``; a line search may miss a bound by its rounding, and no scale is below zero."""
     options |= {"maxcor": _MEMORY}
     found = optimize.minimize(
-        evaluate, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options
+        lambda x: evaluate(np.maximum(x, least)),
+        x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(least),
+        callback=callback,
+        options=options,
     )
-    return np.asarray(found.x)
+    return np.maximum(found.x, least)
 
 
 # --- phase 3: exact weights, in turn with the scales ---

@@ -173,10 +173,14 @@ def _solve_primal(
         H[m:, m:] += np.trace(H[m:, m:]) / len(free) ** 2
     # Scaling by 1/sqrt(ridge), the papers' Upsilon, keeps the system well conditioned as weights die.
     s = 1.0 / np.sqrt(np.where(r > 0, r, 1.0))
-    H *= s[:, None]
-    H *= s[None, :]
+    with np.errstate(over="ignore", invalid="ignore"):
+        H *= s[:, None]
+        H *= s[None, :]
+        scaled = -s * gradient
+    if not (np.isfinite(H).all() and np.isfinite(scaled).all()):
+        return  # ridges next to zero under columns next to nothing: no step can be computed, and none is taken
     H[np.diag_indices_from(H)] += r > 0
-    step = s * _solve_positive(H, -s * gradient)
+    step = s * _solve_positive(H, scaled)
     w[place] = old + step[:m]
     b[free] += step[m:]
 

@@ -49,8 +49,9 @@ class WorkingSet:
         return float(np.max(self.violation(w[self.at], g)))
 
     def penalty_change(self, old: Array, new: Array) -> float:
+        # In this order: columns of 1e-200 have weights whose squares overflow, where there is no ridge to ask for them.
         with np.errstate(over="ignore", invalid="ignore"):  # a step that runs away is refused by whoever asks
-            return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * (self.ridge @ ((new - old) * (new + old))))
+            return float(self.slope @ (np.abs(new) - np.abs(old)) + 0.5 * ((self.ridge * (new - old)) @ (new + old)))
 
 
 def choose(
