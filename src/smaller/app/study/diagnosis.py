@@ -32,12 +32,8 @@ def diagnose() -> dict[str, Any]:
     return facts
 
 
-_FULL_RATE = {
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-}  # compute capabilities whose float64 is half as fast as float32, or better
+# Compute capabilities whose float64 is half as fast as float32, or better.
+_FULL_RATE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 
 def _gpu() -> str:
@@ -48,7 +44,5 @@ def _gpu() -> str:
     if not torch.cuda.is_available():
         return "none"
     found = torch.cuda.get_device_properties(0)
-    speed = (
-        "full speed" if (found.major, found.minor) in _FULL_RATE else "many times slower than float32: see docs/gpu.md"
-    )
+    speed = "full speed" if (found.major, found.minor) in _FULL_RATE else "a small part of float32's speed"
     return f"{found.name}, {found.total_memory / 2**30:.0f} GiB; float64 at {speed}"
