@@ -115,6 +115,14 @@ def test_answers_add_the_offset(K: int) -> None:
         assert_allclose(shared.intercept_, model.intercept_ - 5.0, atol=1e-5)
 
 
+def test_an_offset_far_from_zero_moves_the_intercept() -> None:
+    X, y, offset = wine(2)
+    near, far = SMLR(alpha=3.0).fit(X, y, offset=offset), SMLR(alpha=3.0).fit(X, y, offset=offset + 1e6)
+    assert far.solution_.converged
+    assert far.solution_.scale == pytest.approx(near.solution_.scale, rel=1e-8)
+    assert_allclose(far.coef_, near.coef_, atol=1e-4)
+
+
 def test_weight_is_repetition_and_relabelling_permutes() -> None:
     X, y, offset = wine()
     weight = np.random.default_rng(1).integers(0, 3, len(y))

@@ -16,6 +16,7 @@ from smaller import SMLR, OrdinalSMLR, load, save
 from smaller.likelihoods import Ordinal
 
 Array = Any
+SMALL_FACTOR = OrdinalSMLR(alpha=1.0, tol=1e-12, penalty_factors=[1e-8, 1.0, 1.0, 1.0])  # nearly free
 SHORT_GRID = pytest.mark.filterwarnings("ignore:The chosen alpha:UserWarning")
 
 
@@ -196,6 +197,8 @@ def test_sparse_weights_repetition_and_units() -> None:
     thresholds = model.thresholds_
     assert_allclose(model.fit(X + 1e6, y, sample_weight=weight).coef_, coef, atol=1e-6)
     assert_allclose(model.thresholds_ - 1e6 * model.coef_.sum(), thresholds, atol=1e-4)
+    extreme = model.fit(np.column_stack([X[:, 1:], 1e200 * X[:, :1]]), y, sample_weight=weight).coef_
+    assert_allclose(extreme[0, :-1], SMALL_FACTOR.fit(X, y, sample_weight=weight).coef_[0, 1:], atol=1e-8)
     constant = np.column_stack([X, np.full(len(y), 3.0)])
     assert model.fit(constant, y, sample_weight=weight).coef_[0, -1] == 0.0
 

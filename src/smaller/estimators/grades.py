@@ -11,11 +11,10 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.estimators.assembly import Units, basis_is_linear
+from smaller.estimators.assembly import Units, basis_is_linear, survey
 from smaller.estimators.fields import checked
 from smaller.estimators.fold_scores import choose, judged, warn_at_edge
 from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
-from smaller.estimators.located import LocatedData, assemble_rows
 from smaller.estimators.regularization_path import RegularizationPath, as_path
 from smaller.estimators.strength import grid_of
 from smaller.likelihoods import Ordinal
@@ -69,11 +68,16 @@ def assemble_grades(
     """Put rows, thresholds and a prior of unit strength together."""
     likelihood, l1_ratio = Ordinal(len(data.classes)), estimator._l1_ratio()
     factors = estimator._factors(data.X.shape[1], centers)
-    rows = HostRows(basis.expand(data.X), likelihood.encode(data.codes), data.weight, likelihood)
-    if basis_is_linear(basis):
-        return assemble_rows(estimator, LocatedData(rows, rows.totals(), data.classes), alpha=1.0, l1_ratio=l1_ratio)
-    assert factors is None
-    return RowProblem(rows, ElasticNet(l1_ratio, 1.0 - l1_ratio)), Units(likelihood, rows.n_columns, None)
+    r: Any = 1.0 if factors is None else factors
+    slope, ridge = l1_ratio * r, (1.0 - l1_ratio) * r
+    features = survey(data.X, data.weight, ridge, True) if basis_is_linear(basis) else None
+    design = basis.expand(data.X if features is None else features.columns(data.X))
+    if features is not None:
+        column = features.scales[:, None]
+        with np.errstate(over="ignore", under="ignore"):
+            slope, ridge = (slope * column)[features.kept], (ridge * column * column)[features.kept]
+    rows = HostRows(design, likelihood.encode(data.codes), data.weight, likelihood)
+    return RowProblem(rows, ElasticNet(slope, ridge)), Units(likelihood, rows.n_columns, features)
 
 
 def cross_validated(
