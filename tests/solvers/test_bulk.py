@@ -15,7 +15,7 @@ from smaller.likelihoods import Multinomial
 from smaller.priors import ElasticNet
 from smaller.problem import Problem, Status
 from smaller.row_problem import RowProblem
-from smaller.rows import Fold, HostRows
+from smaller.rows import Blocks, Fold, HostRows
 from smaller.rows.device import DeviceRows
 from smaller.rows.device_matrix import DeviceMatrix
 from smaller.searches.path import alpha_grid, trace_path
@@ -121,6 +121,14 @@ def test_a_path_of_nearly_collinear_columns_is_certified_at_every_strength(monke
     for mine, theirs in zip(path.points, same, strict=True):
         assert mine.status is Status.CONVERGED
         assert abs(mine.objective - theirs.objective) <= 1e-6 * path.null_loss
+
+
+def test_blocks_of_rows_on_a_device_are_rows_too() -> None:
+    rows, X, prior, _ = case(**CASES["weights"])
+    whole = on_device(rows, X, np.array)
+    halves = Blocks((whole.subset(np.arange(N // 2)), whole.subset(np.arange(N // 2, N))))
+    found, same = (engine.solve_rows(RowProblem(one, prior), tol=1e-9) for one in (halves, whole))
+    assert found.objective == pytest.approx(same.objective, rel=1e-8)
 
 
 def test_folds_are_masks_of_the_same_rows() -> None:

@@ -115,7 +115,7 @@ class Blocks:
     @property
     def offers(self) -> frozenset[str]:
         """What all blocks offer; the matrix itself is in pieces."""
-        return reduce(frozenset.intersection, (holder.offers for holder in self.holders)) - {"local", "sweep"}
+        return reduce(frozenset.intersection, (holder.offers for holder in self.holders)) - {"gram", "local", "sweep"}
 
     def _sum(self, ask: Callable[[Rows], Any]) -> Any:
         return tree_sum([ask(holder) for holder in self.holders], lambda a, b: a + b)

@@ -289,7 +289,7 @@ class Rows(Protocol):
 
     @property
     def offers(self) -> frozenset[str]:
-        """Names out of "curve", "local", "sweep"."""
+        """Names out of "curve", "gram" (`hessian`, left where the rows are), "local", "sweep"."""
 
     # ---- mandatory questions ----
 
