@@ -124,6 +124,14 @@ class Solution:
     scale: float = 1.0  # negative log-likelihood of the null model, less soft labels' entropy: `tol` is relative to it
     history: tuple[float, ...] = field(default=(), repr=False)  # objective after every iteration
 
+    def __repr__(self) -> str:
+        """Say in one line how it ended."""
+        gap = "no dual" if self.gap is None else f"gap {self.gap:.2g} of a null loss of {self.scale:.6g}"
+        return (
+            f"<Solution by {self.solver!r}: {self.status.name} after {self.n_iter} iterations, objective "
+            f"{self.objective:.10g}, {gap}, {self.n_active} weights>"
+        )
+
     @property
     def converged(self) -> bool:
         """Whether the tolerance was met."""

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from tests.rows.fakes import Strict
 
-from smaller import RMLR, SBMLR, SMLR, SMLRCV, SparseProbit, alpha_max, smlr_path
+from smaller import KLR, RMLR, SBMLR, SMLR, SMLRCV, SparseProbit, alpha_max, smlr_path
 from smaller.designs import as_design
 from smaller.likelihoods import Multinomial
 from smaller.rows import Fold, HostRows, from_files
@@ -119,6 +119,39 @@ def test_the_strength_of_files_by_evidence_is_that_of_the_same_rows_in_memory(fo
     assert np.abs(there.coef_ - model.coef_).max() <= 1e-3
 
 
+@pytest.mark.parametrize("two", [False, True], ids=["three classes", "two"])
+def test_kernel_columns_of_files_are_those_of_their_centres(two: bool, folder: Path) -> None:
+    labels = np.where(LABELS == "low", "low", "other") if two else LABELS
+    rows = files(folder, target=labels)
+    for model in (SMLR(alpha=0.5, tol=1e-8), RMLR(alpha=0.5, tol=1e-8)):
+        model.set_params(kernel="rbf", gamma=0.1, n_centers=40, random_state=1).fit(rows)
+        assert model.solution_.converged
+        assert np.array_equal(model.support_vectors_, X[model.support_])
+        columns = model._basis_.kernel(X, model.support_vectors_)
+        same = type(model)(alpha=0.5, tol=1e-8).fit(columns, labels, WEIGHT)  # centres without a weight change nothing
+        assert same.solution_.objective == pytest.approx(model.solution_.objective, rel=1e-6)
+        assert np.allclose(same.predict_proba(columns), model.predict_proba(X), atol=1e-3)
+        proba = np.concatenate(list(model.predict_proba(files(folder, target=None))))
+        assert np.allclose(proba, model.predict_proba(X), atol=1e-12)
+
+
+def test_kernel_logistic_regression_of_files_has_the_norm_of_its_functions(folder: Path) -> None:
+    model = KLR(alpha=0.5, gamma=0.1, n_centers=40, random_state=1, tol=1e-9).fit(files(folder))
+    assert model.solution_.converged
+    assert len(model.support_) == 40
+    K = model._basis_.kernel(model.support_vectors_, model.support_vectors_)
+    penalty = 0.25 * np.einsum("kj,ji,ki->", model.dual_coef_, K, model.dual_coef_)  # alpha/2 |f|_K^2
+    log_proba = model.predict_log_proba(X)
+    loss = -np.sum(WEIGHT * log_proba[np.arange(N), np.searchsorted(model.classes_, LABELS)])
+    assert model.solution_.objective == pytest.approx(loss + penalty, rel=1e-8)
+    worse = loss + penalty
+    for scale in (0.99, 1.01):  # it is the minimum in its own scale
+        eta = scale * (model.decision_function(X) - model.intercept_) + model.intercept_
+        proba = np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)
+        moved = -np.sum(WEIGHT * np.log(proba[np.arange(N), np.searchsorted(model.classes_, LABELS)]))
+        assert moved + scale**2 * penalty > worse
+
+
 def test_predictions_of_files_come_block_by_block(folder: Path) -> None:
     model = SMLR(alpha=5.0).fit(files(folder))
     for method in ("predict_proba", "predict_log_proba", "decision_function", "predict"):
@@ -162,7 +195,13 @@ def test_dask_collections_are_fitted_and_answered_where_they_are() -> None:
     ("model", "sentence"),
     [
         (SMLR(solver="proximal"), r"solver='proximal'\) needs arrays in memory"),
-        (SMLR(kernel="rbf"), r"kernel='rbf'\) needs arrays in memory"),
+        (SMLR(kernel="rbf"), "needs n_centers"),
+        (SMLR(kernel="precomputed", n_centers=3), r"kernel='precomputed'\) needs arrays in memory"),
+        (SMLR(kernel="rbf", n_centers=3, penalty_factors=np.ones(D)), "penalty_factors belong to features"),
+        (SMLRCV(kernel="rbf"), r"kernel='rbf'\) needs arrays in memory"),
+        (KLR(), "needs n_centers"),
+        (KLR(n_centers=5, centers="kmeans"), r"centers='kmeans'\) needs arrays in memory"),
+        (KLR(n_centers=5, gamma="cv"), r"gamma='cv'\) needs arrays in memory"),
         (SMLR(posterior=True), r"posterior=True\) needs arrays in memory"),
         (SMLR(penalize_intercept=True), r"penalize_intercept=True\) needs arrays in memory"),
         (SMLR(penalty="grouped"), "penalties of single weights without limits"),

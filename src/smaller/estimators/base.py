@@ -10,7 +10,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from smaller.bases import Kernel as KernelBasis
 from smaller.estimators.block_answers import where_rows_are
 from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress, with_callbacks
 from smaller.estimators.documentation import DocumentationLink
+from smaller.estimators.equal_rows import first_of_equals
 from smaller.estimators.fields import check_all, checked, integer, number, with_fields
 from smaller.kernels import make_kernel
 from smaller.likelihoods import Likelihood, Multinomial, Probit
@@ -46,7 +46,6 @@ __all__ = [
     "all_outputs",
     "class_scores",
     "feature_names",
-    "row_keys",
     "warn_unless_converged",
 ]
 
@@ -79,25 +78,6 @@ def feature_names(estimator: Any) -> Array:
     """Return the names seen in fit, or x0, x1, ..."""
     names = getattr(estimator, "feature_names_in_", None)
     return np.asarray([f"x{j}" for j in range(estimator.n_features_in_)], dtype=object) if names is None else names
-
-
-def row_keys(X: Any) -> list[bytes]:
-    """Return a key for every row; equal rows have equal keys."""
-    if not sparse.issparse(X):
-        return [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # -0.0 + 0.0 is 0.0
-    X = X.tocsr(copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    indices = X.indices.astype(np.int64)
-    return [indices[i:j].tobytes() + X.data[i:j].tobytes() for i, j in pairwise(X.indptr)]
-
-
-def _first_of_equals(X: Any) -> Array:
-    """Return the index of the first of every set of equal rows, in order."""
-    first: dict[bytes, int] = {}
-    for i, key in enumerate(row_keys(X)):
-        first.setdefault(key, i)
-    return np.fromiter(first.values(), dtype=np.int64)
 
 
 @with_fields
@@ -136,7 +116,7 @@ class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"X must be a square kernel matrix when kernel='precomputed', got shape {X.shape}.")
         rows = np.arange(X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
         # A repeated row makes the same kernel column: one centre stands for all, so that a weight equals a repetition.
-        rows = rows[_first_of_equals(X.T[rows] if self._precomputed else X[rows])]
+        rows = rows[first_of_equals(X.T[rows] if self._precomputed else X[rows])]
         if vars(self).get("n_centers") is not None:
             count = checked(self, "n_centers")
             if count < len(rows):
@@ -246,8 +226,8 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
         check: Callable[..., TrainingData] = check_classification_data,
     ) -> Any:
         """Check, search, store: the flow of every fit."""
-        check_all(self)
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
+            check_all(self)
             elsewhere = self._search_elsewhere(X, y, weight, self._logged(progress))
             if elsewhere is not None:
                 self._store(*elsewhere)

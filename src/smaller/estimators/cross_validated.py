@@ -159,7 +159,7 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
         data = located(self, X, y, weight)
         if data is None:
             return None
-        for argument, usual in (("scoring", "neg_log_loss"), ("relax", False)):
+        for argument, usual in (("kernel", None), ("scoring", "neg_log_loss"), ("relax", False)):
             refuse_unusual(self, argument, usual)
         forget_relaxed(self)
         models = [self._model(ratio) for ratio in self._ratios()]

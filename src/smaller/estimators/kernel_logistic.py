@@ -16,12 +16,17 @@ from smaller.estimators.centers import double_rows, short_indices
 from smaller.estimators.fields import checked, choice, number, with_fields
 from smaller.estimators.import_vectors import IVM
 from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
+from smaller.estimators.located import LocatedData, located, refuse_unusual
+from smaller.estimators.located_kernels import drawn_centers
 from smaller.factors import pivoted_cholesky
 from smaller.kernels import Kernel, Precomputed, resolve_gamma
 from smaller.likelihoods import Multinomial
+from smaller.priors import Normal
+from smaller.row_problem import RowProblem
 from smaller.searches.function_evidence import climb, log_evidence
 from smaller.searches.submodel import Submodel
 from smaller.solvers.driver import Progress
+from smaller.solvers.engine import solve_rows
 from smaller.validation import TrainingData
 
 __all__ = ["IVM", "KLR"]  # IVM lived here when the first model files were written
@@ -208,6 +213,30 @@ class KLR(AnyKernel, KernelLogistic):
         kernel_basis = KernelBasis(basis.kernel, whitened.centers)
         dual = whitened.dual_coef(solution.w)
         return Fitted(kernel_basis, support, dual, solution.b, model.likelihood, solution)
+
+    def _search_elsewhere(
+        self, X: Any, y: Any, weight: Any, progress: Progress | None
+    ) -> tuple[LocatedData, Fitted] | None:
+        data = located(self, X, y, weight)
+        if data is None:
+            return None
+        refuse_unusual(self, "centers", "random")
+        for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
+            if value in ("evidence", "cv"):
+                raise ValueError(f"KLR({name}={value!r}) needs arrays in memory: give {name} as a number.")
+        alpha = float(checked(self, "alpha"))
+        basis, numbers = drawn_centers(self, data)
+        self._check_memory(len(numbers))
+        drawn = np.arange(len(numbers))
+        order, L = pivoted_cholesky(_columns(basis.kernel, basis.centers, drawn))
+        whitened = Whitened(basis.kernel, basis.centers[order[: L.shape[1]]], L[: L.shape[1]])
+        problem = RowProblem(data.rows.expanded(whitened), Normal(alpha), checked(self, "fit_intercept"))
+        solution = solve_rows(problem, tol=checked(self, "tol"), max_iter=checked(self, "max_iter"), progress=progress)
+        self.alpha_ = alpha
+        dual = whitened.dual_coef(solution.w)
+        kernel_basis = KernelBasis(basis.kernel, whitened.centers)
+        likelihood = problem.rows.likelihood
+        return data, Fitted(kernel_basis, numbers[order[: L.shape[1]]], dual, solution.b, likelihood, solution)
 
     def _check_memory(self, m: int) -> None:
         limit = checked(self, "memory_limit")

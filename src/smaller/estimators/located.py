@@ -14,6 +14,8 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 
 from smaller.arrays import Array
+from smaller.bases import Basis
+from smaller.estimators.arguments import MultinomialArguments, StructureArguments
 from smaller.estimators.assembly import Units, entering
 from smaller.estimators.fields import checked
 from smaller.estimators.structure import Structure, structure_of, without
@@ -39,6 +41,11 @@ class LocatedData:
         """Numbers of rows and features."""
         return self.rows.n_rows, self.rows.n_columns
 
+    def expanded(self, basis: Basis) -> LocatedData:
+        """Return the rows with the columns that a basis makes of them."""
+        rows = self.rows.expanded(basis)
+        return LocatedData(rows, rows.totals(), self.classes)
+
 
 @dataclass(frozen=True)
 class ClassWeights:
@@ -54,7 +61,7 @@ class ClassWeights:
 
 def located(estimator: Any, X: Any, y: Any, weight: Any) -> LocatedData | None:
     """Return rows that are elsewhere with what one look at them tells; None where ``X`` is an ordinary array."""
-    coding = checked(estimator, "coding")
+    coding = checked(estimator, "coding") if isinstance(estimator, MultinomialArguments) else "symmetric"
     rows = rows_of(X, y, weight, partial(Multinomial, coding=coding))
     if rows is None:
         return None
@@ -82,7 +89,7 @@ def located(estimator: Any, X: Any, y: Any, weight: Any) -> LocatedData | None:
 
 def _refuse_what_needs_memory(estimator: Any) -> None:
     """Refuse arguments that need the matrix itself."""
-    for argument, usual in (("solver", "auto"), ("penalize_intercept", False), ("posterior", False), ("kernel", None)):
+    for argument, usual in (("solver", "auto"), ("penalize_intercept", False), ("posterior", False)):
         refuse_unusual(estimator, argument, usual)
 
 
@@ -121,15 +128,20 @@ def _remember_features(estimator: Any, rows: Rows) -> None:
         estimator.feature_names_in_ = np.asarray(rows.features, dtype=object)
 
 
-def assemble_rows(estimator: Any, data: LocatedData, *, alpha: float, l1_ratio: float) -> tuple[RowProblem, Units]:
-    """Put rows and prior together, in the solver's units; with the way back."""
+def assemble_rows(
+    estimator: Any, data: LocatedData, *, alpha: float, l1_ratio: float, kernel: bool = False
+) -> tuple[RowProblem, Units]:
+    """Put rows and prior together, in the solver's units; with the way back. ``kernel``: columns are kernels."""
     totals, (_, d) = data.totals, data.shape
     free = checked(estimator, "fit_intercept")
+    if kernel and estimator.penalty_factors is not None:
+        raise ValueError("penalty_factors belong to features: leave them out when a kernel is used.")
     factors = check_factors(estimator.penalty_factors, d)
     r: Any = np.asarray(1.0) if factors is None else factors
     slope, ridge = alpha * l1_ratio * r, alpha * (1.0 - l1_ratio) * r
-    structure = (structure_of(estimator, d, kernel=False) if hasattr(estimator, "penalty") else None) or Structure()
-    features = entering(totals.low, totals.high, data.rows.dtype, totals.weight, ridge, free)
+    structured = isinstance(estimator, StructureArguments)
+    structure = (structure_of(estimator, d, kernel=kernel) if structured else None) or Structure()
+    features = None if kernel else entering(totals.low, totals.high, data.rows.dtype, totals.weight, ridge, free)
     features = without(features, structure.excluded)
     rows = data.rows
     if features is not None:

@@ -47,8 +47,8 @@ class KernelOrLinearRegressor(RegressorMixin, KernelOrLinear):
         self : estimator
             The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
         """
-        check_all(self)
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
+            check_all(self)
             data = check_regression_data(self, X, y, sample_weight)
             basis, centers = self._basis(data)
             self._store_weights(self._search(data, basis, centers, self._logged(progress)))

@@ -15,7 +15,7 @@ from smaller.arrays import Array
 from smaller.estimators.assembly import Assembly, Units
 from smaller.estimators.feature_cap import beyond, check_max_features, refuse_cap
 from smaller.estimators.fields import checked
-from smaller.estimators.located import LocatedData, assemble_rows, located
+from smaller.estimators.located import LocatedData, assemble_rows, located, refuse_unusual
 from smaller.estimators.offsets import refuse_elsewhere
 from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
@@ -130,6 +130,7 @@ def path_elsewhere(
     most: int | None,
 ) -> RegularizationPath:
     """Trace the path of rows that are elsewhere, up to ``most`` features."""
+    refuse_unusual(model, "kernel", None)
     problem, units = assemble_rows(model, data, alpha=1.0, l1_ratio=model._l1_ratio())
     grid = grid_of(partial(engine.alpha_max, problem), alphas, eps, scale, data.shape)
     quadratic = engine.model_of(problem)
@@ -281,6 +282,7 @@ def alpha_max(X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any =
     refuse_elsewhere(X, offset)
     there = located(model, X, y, sample_weight)
     if there is not None:
+        refuse_unusual(model, "kernel", None)
         problem, _ = assemble_rows(model, there, alpha=1.0, l1_ratio=model._l1_ratio())
         return largest_alpha(partial(engine.alpha_max, problem))
     _, assembly, _ = _prepare(model, X, y, sample_weight, offset)

@@ -178,7 +178,13 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
         data = located(self, X, y, weight)
         if data is None:
             return None
-        for argument, usual in (("mode", "path"), ("blocks", None), ("relax", False), ("count", "canonical")):
+        for argument, usual in (
+            ("kernel", None),
+            ("mode", "path"),
+            ("blocks", None),
+            ("relax", False),
+            ("count", "canonical"),
+        ):
             refuse_unusual(self, argument, usual)
         forget_relaxed(self)
         forget_blocks(self)

@@ -13,10 +13,12 @@ from smaller.arrays import Array
 from smaller.bases import Basis, Linear
 from smaller.estimators.arguments import MultinomialArguments, StructureArguments
 from smaller.estimators.assembly import Assembly, basis_is_linear, survey
-from smaller.estimators.base import Fitted, feature_names, row_keys
+from smaller.estimators.base import Fitted, feature_names
+from smaller.estimators.equal_rows import row_keys
 from smaller.estimators.fields import checked, flag, number, with_fields
 from smaller.estimators.intervals import ProbabilityRanges, refuse_ranges
 from smaller.estimators.located import LocatedData, assemble_rows, located
+from smaller.estimators.located_kernels import drawn_centers
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import unit_of_strength
@@ -124,19 +126,25 @@ class _MultinomialClassifier(MultinomialArguments, OffsetClassifier):
 
     def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
         """Find the weights by questions to rows."""
-        problem, units = assemble_rows(self, data, alpha=1.0, l1_ratio=self._l1_ratio())
+        basis: Basis = Linear()
+        centers = None
+        if self.kernel is not None:
+            basis, centers = drawn_centers(self, data)
+            data = data.expanded(basis)
+        kernel = centers is not None
+        problem, units = assemble_rows(self, data, alpha=1.0, l1_ratio=self._l1_ratio(), kernel=kernel)
         alpha = checked(self, "alpha") * self._located_unit(problem)
         tol = checked(self, "tol")
         max_iter = checked(self, "max_iter")
         start = None
-        if checked(self, "warm_start") and _same_columns(self, data):
+        if checked(self, "warm_start") and not kernel and _same_columns(self, data):
             q = problem.rows.likelihood.n_outputs
             start = units.from_user(self.coef_[:q].T, self.intercept_[:q])
         problem = problem.with_prior(problem.prior.times(alpha))
         solution = solve_rows(problem, start=start, tol=tol, max_iter=max_iter, progress=progress)
         self.alpha_ = alpha
         w, b = units.to_user(solution.w, solution.b)
-        return Fitted(Linear(), None, w, b, units.likelihood, replace(solution, w=w, b=b))
+        return Fitted(basis, centers, w, b, units.likelihood, replace(solution, w=w, b=b))
 
     def _located_unit(self, problem: RowProblem) -> float:
         """Return what an ``alpha`` of one stands for."""

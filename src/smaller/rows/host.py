@@ -71,7 +71,7 @@ class HostRows:
             y=np.asfortranarray(np.concatenate([part.y for part in parts])),
             weight=None if all(part.weight is None for part in parts) else np.concatenate(weights),
             offset=None if one.offset is None else np.concatenate([part.offset for part in parts]),
-            numbers=np.concatenate([part._numbers for part in parts]),
+            numbers=np.concatenate([part.row_numbers for part in parts]),
         )
 
     @property
@@ -91,7 +91,8 @@ class HostRows:
         return frozenset({"curve", "local"})
 
     @cached_property
-    def _numbers(self) -> Array:
+    def row_numbers(self) -> Array:
+        """The number of each row among all rows of the whole (n,)."""
         return np.arange(self.first, self.first + self.n_rows) if self.numbers is None else self.numbers
 
     @cached_property
@@ -133,7 +134,7 @@ class HostRows:
         if self.weight is not None:
             shares.append(weight / totals.weight)
         chance = np.minimum(count / len(shares) * sum(shares), 1.0)
-        kept = np.flatnonzero((uniform(self._numbers, seed) < chance) & (weight > 0))
+        kept = np.flatnonzero((uniform(self.row_numbers, seed) < chance) & (weight > 0))
         return replace(self._rows(kept), weight=weight[kept] / chance[kept])
 
     def hessian(self, place: Place, left: Coordinates, right: Coordinates | None = None) -> Array:
@@ -176,7 +177,7 @@ class HostRows:
         return replace(self, design=self.design.take(columns), features=features)
 
     def subset(self, rows: Array | Fold) -> HostRows:
-        return self._rows(np.flatnonzero(rows.member(self._numbers)) if isinstance(rows, Fold) else rows)
+        return self._rows(np.flatnonzero(rows.member(self.row_numbers)) if isinstance(rows, Fold) else rows)
 
     def weighted(self, factors: Array | Callable[[Array], Array]) -> HostRows:
         each = factors(self.y) if callable(factors) else factors
@@ -212,7 +213,7 @@ class HostRows:
         """Return the weights of the rows of the place's fold."""
         if place.fold is None:
             return self.weight
-        member = place.fold.member(self._numbers).astype(np.float64)
+        member = place.fold.member(self.row_numbers).astype(np.float64)
         return member if self.weight is None else member * self.weight
 
     @cached_property
@@ -299,7 +300,7 @@ class HostRows:
             y=np.asfortranarray(self.y[index]),
             weight=None if self.weight is None else self.weight[index],
             offset=None if self.offset is None else self.offset[index],
-            numbers=self._numbers[index],
+            numbers=self.row_numbers[index],
         )
 
     def _curvature(self, place: Place) -> Curvature:
