@@ -135,7 +135,8 @@ class HostRows:
             shares.append(weight / totals.weight)
         chance = np.minimum(count / len(shares) * sum(shares), 1.0)
         kept = np.flatnonzero((uniform(self.row_numbers, seed) < chance) & (weight > 0))
-        return replace(self._rows(kept), weight=weight[kept] / chance[kept])
+        part = self if len(kept) == self.n_rows else self._rows(kept)
+        return replace(part, weight=weight[kept] / chance[kept])
 
     def hessian(self, place: Place, left: Coordinates, right: Coordinates | None = None) -> Array:
         return self.damped_hessian(place, 0.0, left, right)
@@ -285,7 +286,7 @@ class HostRows:
         H = np.empty((len(inner), len(outer)))
         weights = [(columns[real], 0 * columns[real]) for columns, real in ((left[0], inner), (right[0], outer))]
         if inner.any() and outer.any():
-            H[np.ix_(inner, outer)] = self.design.gram(self._narrow(curvature), *weights)
+            H[np.ix_(inner, outer)] = self.design.gram(self._narrow(curvature), *weights[: 1 if left is right else 2])
         if not outer.all():
             H[np.ix_(inner, ~outer)] = self._adjoint(left[0][inner], between)[:, right[1][~outer]]
         if not inner.all():
