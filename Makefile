@@ -22,7 +22,7 @@ ifdef SMALLER_PAPERS
 export SMALLER_PAPERS
 endif
 
-.PHONY: help setup demo test fuzz test-real browser-test noise lint format typecheck docs docs-check wheels sanitize nosimd bench papers clean
+.PHONY: help setup demo test fuzz mutants test-real browser-test noise lint format typecheck docs docs-check wheels sanitize nosimd bench papers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test: setup  ## run the tests (budget: 6 minutes on two cores)
 # Problems made from seeds, every claim recomputed in extended precision: make fuzz CASES=20000; make fuzz SEED=17
 fuzz: setup  ## fit hostile problems and believe nothing (CASES=1000, FIRST=0, or one SEED)
 	@OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(PY) -m fuzz $(if $(SEED),--seed $(SEED),--cases $(or $(CASES),1000) --first $(or $(FIRST),0))
+
+# Half an hour or more: each defect once found, put back into a copy of the library (ONLY="01 07": some of them).
+mutants: setup  ## is the fuzz any good? it must find every old defect again
+	@OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(PY) -m mutants $(ONLY)
 
 # One script a part in .ci/real; `make test-real ONLY="browser docs"` runs some of them.
 test-real: setup  ## run the tests that need a real browser, cluster, built wheel ...

@@ -55,6 +55,7 @@ def test_mixed_penalties_of_extreme_columns_claim_no_more_than_they_know(size: f
         model = smaller.SMLR(l1_ratio=0.5, penalize_intercept=True).fit(X, y)
     assert model.solution_.gap >= 0.0
     assert model.solution_.converged == (model.solution_.gap <= model.tol * model.solution_.scale)
+    assert model.solution_.converged or model.solution_.status.name == "STALLED"
 
 
 # --- folds and held-back rows ---
@@ -105,3 +106,26 @@ def test_stationary_means_that_no_weight_can_move(weight: float, offset: float) 
     used = model.active_features_
     products = model.coef_[0, used] * (X[:, used].T @ pull)
     assert_allclose(products, -1.0, atol=0.03)
+
+
+# --- fits that keep nothing ---
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (smaller.RVR(kernel=None), "RVR kept no feature: it predicts the mean"),
+        (smaller.RVC(kernel=None), "RVC kept no feature: the shares of the classes"),
+    ],
+    ids=str,
+)
+def test_features_without_relation_are_all_dropped(model: Any, sentence: str) -> None:
+    X, _ = labelled(16, 1)
+    X -= X.mean(axis=0)
+    y = np.tile([0, 1], 8)
+    X = np.repeat(X[::2], 2, axis=0)  # the same features with either answer
+    with pytest.warns(UserWarning, match=sentence):
+        model = clone(model).fit(X, y)
+    assert model.n_active_ == 0
+    answers = model.predict_proba(X)[:, 1] if hasattr(model, "predict_proba") else model.predict(X)
+    assert_allclose(answers, 0.5)

@@ -189,7 +189,8 @@ def center_of(X: Array, C: Array) -> Array | None:
     not depend on the rows beside it.
     """
     if is_sparse(C):
-        return C.toarray().mean(axis=0) if C.nnz >= MOSTLY_FILLED * math.prod(C.shape) else None
+        filled = C.nnz >= MOSTLY_FILLED * math.prod(C.shape)
+        return C.toarray().sum(axis=0) / max(1, C.shape[0]) if filled else None
     if is_sparse(X):
         return None
     xp = namespace_of(C)

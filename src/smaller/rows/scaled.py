@@ -62,10 +62,10 @@ class Scaled:
     def moments(self, weight: Array | None) -> Moments:
         inner = self.inner.moments(weight)
         mean, low, high = ((part - self.shift) / self.scale for part in (inner.mean, inner.low, inner.high))
-        return Moments(mean, inner.M2 / self.scale**2, low, high, inner.finite)
+        return Moments(mean, inner.M2 / self.scale / self.scale, low, high, inner.finite)  # scale^2 may overflow
 
     def spread(self, mean: Array, factor: Array) -> Array:
-        return self.inner.spread(mean * self.scale + self.shift, factor / self.scale**2)
+        return self.inner.spread(mean * self.scale + self.shift, factor / self.scale / self.scale)
 
     def squares(self, h: Array) -> Array:
         # sum h (x - m)^2 = sum h x^2 - 2 m sum h x + m^2 sum h

@@ -166,7 +166,7 @@ class Grid:
 
     def prior_at(self, alpha: float) -> ElasticNet:
         """Return the prior with the strength ``alpha``."""
-        if alpha > _LARGEST / max(float(np.max(self.prior.slope)), 1.0):
+        if alpha > _LARGEST / float(np.max(self.prior.slope, initial=1.0)):
             raise ValueError(_OVERFLOW)
         if self._others is None:
             return self.prior.times(alpha)
