@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.rows.fakes import Strict
 
-from smaller import KLR, SMLR, SparseRegressor
+from smaller import IVM, KLR, SMLR, SparseRegressor
 from smaller.designs import as_design
 from smaller.likelihoods import Gaussian, Multinomial
 from smaller.rows import Blocks, HostRows
@@ -41,7 +41,7 @@ def test_lazy_collections_are_refused_not_fetched(estimator: Any) -> None:
 
 def test_estimators_that_need_the_matrix_refuse_lazy_collections() -> None:
     with pytest.raises(TypeError, match=r"\.compute\(\)"):
-        KLR().fit(Lazy(), CODES)
+        IVM().fit(Lazy(), CODES)
     model = SparseRegressor(prior="laplace").fit(X, CODES)
     with pytest.raises(TypeError, match=r"\.compute\(\)"):
         model.predict(Lazy())

@@ -38,11 +38,8 @@ def number(
     check = partial(check_number, least=least, most=most, open_left=open_left)
 
     def either(name: str, value: Any) -> Any:
-        if not words or not isinstance(value, str):
-            return check(name, value)
-        if value not in words:
-            raise TypeError(f"{name} must be a number or one of {list(words)}, got {value!r}.")
-        return value
+        wordy = words and isinstance(value, str) and not value.lstrip("-").replace(".", "").isdigit()
+        return check_choice(name, value, words) if wordy else check(name, value)
 
     return _field(default, kw_only, either)
 
