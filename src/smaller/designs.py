@@ -197,10 +197,11 @@ class Dense:
 
     def spread(self, mean: Array, factor: Array) -> Array:
         total = np.zeros(self.shape[0])
-        for rows, columns, A in self._chunks():
-            A -= mean[columns]
-            A *= A
-            total[rows] += A @ factor[columns]
+        with np.errstate(over="ignore", invalid="ignore"):  # immense columns: what is not finite is known as such
+            for rows, columns, A in self._chunks():
+                A -= mean[columns]
+                A *= A
+                total[rows] += A @ factor[columns]
         return total
 
     def squares(self, h: Array) -> Array:
@@ -303,12 +304,14 @@ class Csc:
     def spread(self, mean: Array, factor: Array) -> Array:
         # (x - m)^2 = m^2 + x (x - 2 m), and x is mostly zero.
         entries = sparse.csc_array(self.X, copy=True, dtype=np.float64)
-        entries.data *= entries.data - 2.0 * np.repeat(mean, np.diff(entries.indptr))
-        return np.asarray(entries @ factor) + float(factor @ mean**2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            entries.data *= entries.data - 2.0 * np.repeat(mean, np.diff(entries.indptr))
+            return np.asarray(entries @ factor) + float(factor @ mean**2)
 
     def squares(self, h: Array) -> Array:
         squared = self.X.astype(np.float64)
-        squared.data **= 2
+        with np.errstate(over="ignore"):
+            squared.data **= 2
         return np.asarray(squared.T @ np.ascontiguousarray(h))
 
     def gram(self, curvature: RowCurvature, left: Coordinates, right: Coordinates | None = None) -> Array:
