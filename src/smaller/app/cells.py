@@ -66,21 +66,13 @@ def parse_numbers(cells: Any, unit: str | None = None, share: float = FEWEST_NUM
     present = sum(counts.values())
     if not present:
         return None
-    first = list(counts)[:_LOOK]
-    if sum(_match(text) is not None for text in first) < _PROMISING * min(share, 1.0) * len(first):
+    if not _promising(list(counts)[:_LOOK], share):
         return None
     comma = _decimal_comma(counts)
-    read = {text: _read(text, comma) for text in counts}
+    read = {text: cell for text in counts if (cell := _read(text, comma)) is not None}
     if unit is None:
-        units = Counter[str]()
-        for text, cell in read.items():
-            if cell is not None and cell.unit:
-                units[cell.unit] += counts[text]
-        unit = units.most_common(1)[0][0] if units else ""
-        plain = sum(counts[text] for text, cell in read.items() if cell is not None and not cell.unit)
-        if unit == "%" and plain > units[unit]:
-            unit = ""
-    good = {text: cell for text, cell in read.items() if cell is not None and _agrees(cell.unit, unit)}
+        unit = _common_unit(counts, read)
+    good = {text: cell for text, cell in read.items() if _agrees(cell.unit, unit)}
     if sum(counts[text] for text in good) < share * present or not good:
         return None
     values = np.array([good[cell].value if cell in good else np.nan for cell in cells])
@@ -93,6 +85,11 @@ class _Cell:
     unit: str
     limit: bool
     dressed: bool  # with currency, unit or thousands
+
+
+def _promising(texts: list[str], share: float) -> bool:
+    """Tell from the first texts whether it is worth while to read all."""
+    return sum(_match(text) is not None for text in texts) >= _PROMISING * min(share, 1.0) * len(texts)
 
 
 def _match(text: str) -> re.Match[str] | None:
@@ -125,6 +122,16 @@ def _read(text: str, comma: bool) -> _Cell | None:
     return _Cell(value, unit, bool(match["limit"] or match["plus"]), dressed)
 
 
+def _common_unit(counts: Counter[str], read: dict[str, _Cell]) -> str:
+    """Return the commonest unit; none where most numbers are bare and some are percent."""
+    units = Counter[str]()
+    for text, cell in read.items():
+        units[cell.unit] += counts[text]
+    bare = units.pop("", 0)
+    unit = units.most_common(1)[0][0] if units else ""
+    return "" if unit == "%" and bare > units[unit] else unit
+
+
 def _agrees(unit: str, common: str) -> bool:
     """Tell whether a cell is in the column's unit; a bare number is, unless the others are percent."""
     return unit == common or (not unit and common != "%")
@@ -134,30 +141,19 @@ def _remarks(counts: Counter[str], good: dict[str, _Cell], unit: str) -> list[st
     odd = Counter({text: count for text, count in counts.items() if text not in good})
     limits = Counter({text: counts[text] for text, cell in good.items() if cell.limit})
     dressed = Counter({text: counts[text] for text, cell in good.items() if cell.dressed and not cell.limit})
-    remarks = []
-    if odd:
-        one = odd.total() == 1
-        what = "cell that is no number" if one else "cells that are no numbers"
-        remarks.append(f"{odd.total()} {what}{_in(unit)} ({_some(odd)}) {'is' if one else 'are'} taken as missing")
-    if limits:
-        one = limits.total() == 1
-        remarks.append(
-            f"{limits.total()} limit{'s' * (not one)} ({_some(limits)}) {'is' if one else 'are'} taken at "
-            f"{'its' if one else 'their'} value"
-        )
-    if dressed:
-        one = dressed.total() == 1
-        remarks.append(
-            f"{dressed.total()} cell{'s' * (not one)} with a sign or unit ({_some(dressed)}) "
-            f"{'is' if one else 'are'} read as {'a number' if one else 'numbers'}"
-        )
-    return remarks
+    place = f" in {unit}" if unit else ""
+    return [
+        *_told(odd, f"cell that is no number{place}", f"cells that are no numbers{place}", "taken as missing"),
+        *_told(limits, "limit", "limits", "taken at its value", "taken at their value"),
+        *_told(dressed, "cell with a sign or unit", "cells with a sign or unit", "read as a number", "read as numbers"),
+    ]
 
 
-def _in(unit: str) -> str:
-    return f" in {unit}" if unit else ""
-
-
-def _some(texts: Counter[str]) -> str:
-    shown = ", ".join(f"{text!r:.30}" for text, _ in texts.most_common(3))
-    return shown + (", ..." if len(texts) > 3 else "")
+def _told(texts: Counter[str], one: str, many: str, became: str, became_all: str | None = None) -> list[str]:
+    """Return the line on some cells: how many, what they are with a few examples, and what became of them."""
+    if not texts:
+        return []
+    shown = ", ".join(f"{text!r:.30}" for text, _ in texts.most_common(3)) + (", ..." if len(texts) > 3 else "")
+    if texts.total() == 1:
+        return [f"1 {one} ({shown}) is {became}"]
+    return [f"{texts.total()} {many} ({shown}) are {became_all or became}"]

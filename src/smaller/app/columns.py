@@ -250,23 +250,35 @@ def _decide(name: str, values: Any, *, asked: bool) -> tuple[Column | None, list
     if gaps == len(values):
         return None, [Remark("empty", name)]
     told += [Remark("gaps", name, number=values.dtype.kind != "O", cells=gaps)] if gaps else []
-    if values.dtype.kind != "O":
-        finite = values[~_missing(values)]
-        if finite.min() == finite.max() and gaps < MIN_GAPS:
-            return None, [Remark("constant", name)]
-        if not asked and counts_rows(name, values) and is_id_name(name):
-            return None, [Remark("counter", name)]
-        return Column(name, gaps=gaps >= MIN_GAPS, unit=unit), told
+    if values.dtype.kind == "O":
+        became = _category(name, values, gaps)
+    else:
+        became = _number(name, values, gaps, unit, asked)
+    return (became, told) if isinstance(became, Column) else (None, [became])
+
+
+def _number(name: str, values: Array, gaps: int, unit: str, asked: bool) -> Column | Remark:
+    """Return a column of numbers, or why it is left out."""
+    present = values[~_missing(values)]
+    if present.min() == present.max() and gaps < MIN_GAPS:
+        return Remark("constant", name)
+    if not asked and counts_rows(name, values) and is_id_name(name):
+        return Remark("counter", name)
+    return Column(name, gaps=gaps >= MIN_GAPS, unit=unit)
+
+
+def _category(name: str, values: Any, gaps: int) -> Column | Remark:
+    """Return a column of text with its levels, or why it is left out."""
     levels = sorted({str(value) for value in values if value is not None})
     if len(levels) > 20 and len(levels) > 0.5 * (len(values) - gaps):
-        return None, [Remark("identifier", name, cells=len(levels))]
+        return Remark("identifier", name, cells=len(levels))
     if len(levels) > MAX_LEVELS:
         raise TableError(
             f"Column {name!r} has {len(levels)} different texts, more than {MAX_LEVELS}: group them, or --drop it."
         )
     if len(levels) == 1 and gaps < MIN_GAPS:
-        return None, [Remark("constant", name)]
-    return Column(name, tuple(levels), gaps > 0), told
+        return Remark("constant", name)
+    return Column(name, tuple(levels), gaps > 0)
 
 
 def counts_rows(name: str, values: Array) -> bool:

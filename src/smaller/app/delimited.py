@@ -7,6 +7,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from smaller.app.frames import from_arrow
@@ -87,22 +88,13 @@ def _encoding(source: Source, declared: str | None) -> tuple[str, str | None]:
             raise TableError(f"--encoding {declared!r:.40} is unknown: try utf-8, cp1252, latin-1 or utf-16.") from None
     with source.open() as file:
         start = file.read(_START)
-        for mark, name in _MARKS.items():
-            if start.startswith(mark):
-                return (
-                    name,
-                    None if name == "utf-8-sig" else f"{source.name} was read as {name.upper()}, as its mark says.",
-                )
-        for offset, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-            half = start[offset::2]
-            if len(half) > 8 and half.count(0) > 0.7 * len(half) and 0 not in start[1 - offset :: 2]:
-                return name, f"{source.name} was read as {name.upper()}, by the pattern of its bytes."
-        decoder, piece = codecs.getincrementaldecoder("utf-8")(), start
+        if (name := _marked(start)) is not None:
+            return name, None if name == "utf-8-sig" else f"{source.name} was read as {name.upper()}, as its mark says."
+        if (name := _zeros(start)) is not None:
+            return name, f"{source.name} was read as {name.upper()}, by the pattern of its bytes."
         try:
-            while piece:
-                decoder.decode(piece)
-                piece = file.read(1 << 20)
-            decoder.decode(b"", final=True)
+            for _ in codecs.iterdecode(chain([start], iter(lambda: file.read(1 << 20), b"")), "utf-8"):
+                pass
         except UnicodeDecodeError as error:
             if _is_binary(start):
                 raise TableError(
@@ -114,6 +106,20 @@ def _encoding(source: Source, declared: str | None) -> tuple[str, str | None]:
                 "and America; if names look wrong, give --encoding."
             )
     return "utf-8", None
+
+
+def _marked(start: bytes) -> str | None:
+    """Return the encoding that a byte-order mark names."""
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+
+
+def _zeros(start: bytes) -> str | None:
+    """Return the UTF-16 without a mark in which nearly every second byte is zero."""
+    for offset, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        half = start[offset::2]
+        if len(half) > 8 and half.count(0) > 0.7 * len(half) and 0 not in start[1 - offset :: 2]:
+            return name
+    return None
 
 
 def _is_binary(start: bytes) -> bool:
@@ -138,13 +144,15 @@ def _looks_like_data(names: list[str], start: str, delimiter: str) -> bool:
     numbers = [name for name in names if _NUMBER.fullmatch(name.strip())]
     if not numbers:
         return False
+    repeated = len(set(numbers)) < len(numbers)
     if len(numbers) == len(names):
-        return any("." in number for number in numbers) or len(set(numbers)) < len(numbers)
+        return repeated or any("." in number for number in numbers)
+    texts = {j: name for j, name in enumerate(names) if name.strip() and not _NUMBER.fullmatch(name.strip())}
+    if not texts:
+        return repeated
     lines = start.splitlines()[1:201]
-    rows = list(csv.reader(lines[:-1] or lines, delimiter=delimiter))
-    seen = [{row[j] for row in rows if j < len(row)} for j in range(len(names))]
-    texts = [j for j, name in enumerate(names) if name.strip() and not _NUMBER.fullmatch(name.strip())]
-    return any(names[j] in seen[j] for j in texts) or (not texts and len(set(numbers)) < len(numbers))
+    rows = csv.reader(lines[:-1] or lines, delimiter=delimiter)
+    return any(row[j] == text for row in rows for j, text in texts.items() if j < len(row))
 
 
 READERS: dict[str, Callable[[Source, Reading], Table]] = dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), _read)

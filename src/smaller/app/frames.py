@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,26 +48,33 @@ def from_frame(data: Any, name: str = "The table") -> Table:
     if isinstance(data, Table):
         return data
     if isinstance(data, dict):
-        columns = {str(key): numbers_or_text(np.asarray(values), str(key)) for key, values in data.items()}
-        if len({len(values) for values in columns.values()}) > 1:
-            raise TableError(f"{name}: its columns differ in length.")
-        return Table(columns)
+        return _from_columns(data, name)
     if hasattr(data, "ndim") and not hasattr(data, "columns") and data.ndim == 2:
-        return from_frame({f"column {j + 1}": np.asarray(data)[:, j] for j in range(data.shape[1])}, name)
-    pandas_like = hasattr(data, "dtypes") and hasattr(data, "iloc")
-    if pandas_like:
+        return _from_columns({f"column {j + 1}": np.asarray(data)[:, j] for j in range(data.shape[1])}, name)
+    if hasattr(data, "dtypes") and hasattr(data, "iloc"):
         return _from_pandas(data, name)
+    return from_arrow(_as_arrow(data, name), name)
+
+
+def _from_columns(data: dict[Any, Any], name: str) -> Table:
+    columns = {str(key): numbers_or_text(np.asarray(values), str(key)) for key, values in data.items()}
+    if len({len(values) for values in columns.values()}) > 1:
+        raise TableError(f"{name}: its columns differ in length.")
+    return Table(columns)
+
+
+def _as_arrow(data: Any, name: str) -> Any:
+    """Return a data frame as an Arrow table."""
     try:
         import narwhals as nw
 
         frame = nw.from_native(data)
-        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        return from_arrow(eager.to_arrow(), name)
+        return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
     except (ImportError, TypeError) as error:
         if hasattr(data, "__arrow_c_stream__"):
             import pyarrow
 
-            return from_arrow(pyarrow.table(data), name)
+            return pyarrow.table(data)
         raise TableError(
             f"{name} is a {type(data).__name__}: give a data frame (pandas, polars, Arrow, DuckDB), a dict of columns "
             "or a matrix."
@@ -103,25 +111,37 @@ def numbers_or_text(values: Any, name: str) -> Any:
     """Return a one-dimensional array as numbers or text; what is neither is refused."""
     if values.ndim != 1:
         raise TableError(f"Column {name!r} has {values.ndim} dimensions: give one value for each row.")
-    if values.dtype.kind in "iuf":
-        return values
-    if values.dtype.kind == "b":
-        return np.asarray(["true" if value else "false" for value in values], dtype=object)
-    if values.dtype.kind in "SU":
-        return values.astype(str).astype(object)
+    if values.dtype.kind == "O":
+        return _from_objects(values, name)
     if values.dtype.kind in "mM":
         raise TableError(_dates(name))
-    if values.dtype.kind != "O":
+    if values.dtype.kind not in _BY_KIND:
         raise TableError(f"Column {name!r} has the type {values.dtype}, which is neither number nor text: --drop it.")
+    return _BY_KIND[values.dtype.kind](values)
+
+
+_BY_KIND: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys("iuf", lambda values: values),
+    **dict.fromkeys("SU", lambda values: values.astype(str).astype(object)),
+    "b": lambda values: np.where(values, "true", "false").astype(object),
+}
+
+
+def _from_objects(values: Any, name: str) -> Any:
+    """Return Python objects as numbers, or as text."""
     cells = [None if _is_missing(value) else value for value in values]
     present = [value for value in cells if value is not None]
-    if all(isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_) for value in present):
+    if all(map(_is_number, present)):
         return np.asarray([np.nan if value is None else float(value) for value in cells])
     if any(hasattr(value, "year") for value in present):
         raise TableError(_dates(name))
     if any(isinstance(value, list | dict | tuple | np.ndarray) for value in present):
         raise TableError(f"Column {name!r} holds nested values, which are neither number nor text: --drop it.")
     return np.asarray([None if value is None else _shown(value) for value in cells], dtype=object)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
 
 
 def _is_missing(value: Any) -> bool:
@@ -142,22 +162,12 @@ def _column(values: Any, name: str) -> Any:
     """Turn one Arrow column into numbers or text."""
     from pyarrow import types
 
+    if types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     kind = values.type
-    if types.is_dictionary(kind):
-        values = values.cast(kind.value_type)
-        kind = values.type
-    if types.is_null(kind):
-        return np.full(len(values), np.nan)
-    if types.is_boolean(kind):
-        return _text(values.cast("string"))
-    if types.is_decimal(kind) or types.is_float16(kind):
-        values, kind = values.cast("float64"), None
-    if kind is None or types.is_floating(kind):
-        return values.to_numpy()
-    if types.is_integer(kind):
-        return values.cast("float64", safe=False).to_numpy() if values.null_count else values.to_numpy()
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return _text(values)
+    for name_of_kind, convert in _BY_ARROW_TYPE.items():
+        if getattr(types, f"is_{name_of_kind}")(kind):
+            return convert(values)
     if types.is_binary(kind) or types.is_large_binary(kind):
         raise TableError(f"Column {name!r} is not text in UTF-8: save the table with that encoding.")
     if types.is_temporal(kind):
@@ -165,5 +175,19 @@ def _column(values: Any, name: str) -> Any:
     raise TableError(f"Column {name!r} has the type {kind}, which is neither number nor text: --drop it.")
 
 
+def _integers(values: Any) -> Any:
+    return values.cast("float64", safe=False).to_numpy() if values.null_count else values.to_numpy()
+
+
 def _text(values: Any) -> Any:
     return np.asarray(values.to_pylist(), dtype=object)
+
+
+_BY_ARROW_TYPE: dict[str, Callable[[Any], Any]] = {  # the first that fits counts
+    "null": lambda values: np.full(len(values), np.nan),
+    "boolean": lambda values: _text(values.cast("string")),
+    **dict.fromkeys(("decimal", "float16"), lambda values: values.cast("float64").to_numpy()),
+    "floating": lambda values: values.to_numpy(),
+    "integer": _integers,
+    **dict.fromkeys(("string", "large_string", "string_view"), _text),
+}

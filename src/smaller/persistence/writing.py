@@ -9,6 +9,8 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Callable
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -108,31 +110,44 @@ class _Writer:
     def encode(self, value: Any, field: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise ModelFileError(f"{field} is nested too deeply to be stored.")
-        if value is None or type(value) in (bool, int):
-            return value
-        if type(value) is float:
-            return _finite_number(value, field)
-        if type(value) is str:
-            return check_text(value)
-        if isinstance(value, enum.Enum):
-            return {"enum": [type_name(type(value), field), value.name]}
-        if isinstance(value, np.dtype) and value.name in SCALARS:
-            return {"dtype": value.name}
-        if isinstance(value, np.generic):
-            return {"scalar": [_scalar_name(value, field), self.encode(value.item(), field, depth + 1)]}
-        if isinstance(value, np.ndarray):
-            return self._array(value, field, depth)
-        if sparse.issparse(value):
-            if type(value).__name__ not in SPARSE:
-                raise ModelFileError(f"{field} is a sparse matrix of format {value.format}: only CSR and CSC are kept.")
-            parts = [self._array(part, field, depth) for part in (value.data, value.indices, value.indptr)]
-            return {"sparse": [type(value).__name__, list(map(int, value.shape)), *parts]}
-        if type(value) in (list, tuple):
-            return {type(value).__name__: [self.encode(item, field, depth + 1) for item in value]}
-        if isinstance(value, dict):
-            check_keys(list(value), field)
-            pairs = [[self.encode(part, field, depth + 1) for part in pair] for pair in value.items()]
-            return {"dict": pairs}
+        if type(value) in _PLAIN:
+            return _PLAIN[type(value)](value, field)
+        for kinds, write in self._writers.items():
+            if isinstance(value, kinds):
+                return write(value, field, depth)
+        return self._object(value, field, depth)
+
+    @cached_property
+    def _writers(self) -> dict[tuple[type, ...], Callable[[Any, str, int], Any]]:
+        """Writers of what JSON does not have; the first kind that fits counts."""
+        return {
+            (enum.Enum,): lambda value, field, depth: {"enum": [type_name(type(value), field), value.name]},
+            (np.dtype,): self._dtype, (np.generic,): self._scalar, (np.ndarray,): self._array,
+            (sparse.sparray, sparse.spmatrix): self._sparse, (list, tuple): self._sequence, (dict,): self._dict,
+        }  # fmt: skip
+
+    def _dtype(self, value: np.dtype[Any], field: str, depth: int) -> Any:
+        return {"dtype": value.name} if value.name in SCALARS else self._object(value, field, depth)
+
+    def _scalar(self, value: np.generic, field: str, depth: int) -> Any:
+        return {"scalar": [_scalar_name(value, field), self.encode(value.item(), field, depth + 1)]}
+
+    def _sparse(self, value: Any, field: str, depth: int) -> Any:
+        if type(value).__name__ not in SPARSE:
+            raise ModelFileError(f"{field} is a sparse matrix of format {value.format}: only CSR and CSC are kept.")
+        parts = [self._array(part, field, depth) for part in (value.data, value.indices, value.indptr)]
+        return {"sparse": [type(value).__name__, list(map(int, value.shape)), *parts]}
+
+    def _sequence(self, value: Any, field: str, depth: int) -> Any:
+        if type(value) not in (list, tuple):  # a named tuple would come back as another thing
+            return self._object(value, field, depth)
+        return {type(value).__name__: [self.encode(item, field, depth + 1) for item in value]}
+
+    def _dict(self, value: dict[Any, Any], field: str, depth: int) -> Any:
+        check_keys(list(value), field)
+        return {"dict": [[self.encode(part, field, depth + 1) for part in pair] for pair in value.items()]}
+
+    def _object(self, value: Any, field: str, depth: int) -> Any:
         name = type_name(type(value), field)
         if is_part(type(value)):
             state = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
@@ -156,6 +171,13 @@ class _Writer:
             self._kept.append(value)
             self.arrays.append(buffer.getvalue())
         return {"array": self._known[id(value)]}
+
+
+_PLAIN: dict[type, Callable[[Any, str], Any]] = {
+    **dict.fromkeys((type(None), bool, int), lambda value, field: value),
+    float: lambda value, field: _finite_number(value, field),
+    str: lambda value, field: check_text(value),
+}
 
 
 def _scalar_name(value: np.generic, field: str) -> str:

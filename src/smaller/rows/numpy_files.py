@@ -177,13 +177,7 @@ def open_arrays(
     if len(widths) > 1:
         raise ValueError(f"The files have {sorted(widths)} columns: all must have the same.")
     d = widths.pop()
-    beside = {column % d for column in (target, weight) if isinstance(column, int) and -d <= column < d}
-    outside = [c for c in (target, weight, *(columns or ())) if isinstance(c, int) and not -d <= c < d]
-    if outside:
-        raise ValueError(f"There is no column {outside[0]}: the files have columns 0 to {d - 1}.")
-    chosen = None
-    if columns is not None or beside:
-        chosen = np.array([j for j in (range(d) if columns is None else columns) if j not in beside], dtype=np.int64)
+    chosen = _chosen(d, [column for column in (target, weight) if isinstance(column, int)], columns)
     dtype = smallest_type([array.dtype for array in arrays])
     parts = cut([array.shape[0] for array in arrays], max(1, block_bytes // (d * dtype.itemsize)))
     n_columns = d if chosen is None else len(chosen)
@@ -191,6 +185,17 @@ def open_arrays(
         files=files, parts=parts, arrays=arrays, target=target, weight=weight, chosen=chosen, n_columns=n_columns,
         dtype=dtype,
     )  # fmt: skip
+
+
+def _chosen(d: int, beside: list[int], columns: Sequence[int] | None) -> Array | None:
+    """Return the columns that are features, of ``d``, without labels and weights; None for all."""
+    outside = [c for c in (*beside, *(columns or ())) if isinstance(c, int) and not -d <= c < d]
+    if outside:
+        raise ValueError(f"There is no column {outside[0]}: the files have columns 0 to {d - 1}.")
+    if columns is None and not beside:
+        return None
+    taken = {column % d for column in beside}
+    return np.array([j for j in (range(d) if columns is None else columns) if j not in taken], dtype=np.int64)
 
 
 def _open_sparse(files: tuple[str, ...], target: Any, weight: Any, columns: Any) -> ArrayReader:
@@ -220,17 +225,18 @@ def _members(file: str) -> set[str]:
 
 def _matrix(file: str, members: set[str], target: Any, weight: Any) -> Stored:
     """Return the matrix of a file: the only array, the member "X", or the only member beside labels and weights."""
-    if not members:
-        array = _stored(file, None)
-    else:
-        missing = [name for name in (target, weight) if isinstance(name, str) and name not in members]
-        if missing:
-            raise ValueError(f"{file} has no member {missing[0]!r}; it has {sorted(members)}.")
-        rest = members - {name for name in (target, weight) if isinstance(name, str)}
-        name = "X" if "X" in rest else next(iter(rest)) if len(rest) == 1 else None
-        if name is None:
-            raise ValueError(f"{file} has the members {sorted(members)}: name the matrix of features 'X'.")
-        array = _stored(file, name)
+    beside = [name for name in (target, weight) if isinstance(name, str)]
+    array = _stored(file, _matrix_name(file, members, beside) if members else None)
     if len(array.shape) != 2 or array.dtype.kind not in "fiub":
         raise ValueError(f"{file} must hold a matrix of numbers; it holds {array.dtype} of shape {array.shape}.")
     return array
+
+
+def _matrix_name(file: str, members: set[str], beside: list[str]) -> str:
+    missing = [name for name in beside if name not in members]
+    if missing:
+        raise ValueError(f"{file} has no member {missing[0]!r}; it has {sorted(members)}.")
+    rest = members.difference(beside)
+    if "X" not in rest and len(rest) != 1:
+        raise ValueError(f"{file} has the members {sorted(members)}: name the matrix of features 'X'.")
+    return "X" if "X" in rest else rest.pop()

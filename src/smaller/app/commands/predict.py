@@ -13,6 +13,7 @@ from smaller.app.commands.options import AsJson, Encoding, Header, Quiet, TableP
 from smaller.app.commands.steps import emit, load_model, say
 from smaller.app.delimited import csv_text
 from smaller.app.tables import TableError, read_table
+from smaller.arrays import Array
 from smaller.decisions import adjust_priors
 
 __all__ = ["predict"]
@@ -42,22 +43,32 @@ def predict(
     proba = fitted.predict_proba(rows)
     if priors is not None:
         proba, _ = adjust_priors(proba, fitted.train_priors, _parse_priors(priors, fitted.classes))
-    risk = 1.0 - proba.max(axis=1)
-    labels = [str(label) for label in fitted.classes[proba.argmax(axis=1)].tolist()]
-    if reject is not None:
-        labels = ["" if doubt > reject else label for label, doubt in zip(labels, risk, strict=True)]
-    names = [f"p({label})" for label in fitted.classes.tolist()]
     say([] if quiet else fitted.encoder.unknown_levels(rows))
-    if as_json:
-        emit(out, json.dumps([
-            {"label": label or None, "risk": float(doubt)} | dict(zip(names, map(float, row), strict=True))
-            for label, doubt, row in zip(labels, risk, proba, strict=True)
-        ]) + "\n")  # fmt: skip
-        return
-    lines: list[list[Any]] = [["row", "label", "risk", *names]]
-    for i, (label, doubt, row) in enumerate(zip(labels, risk, proba, strict=True), 1):
-        lines.append([i, label, f"{doubt:.6g}", *(repr(float(value)) for value in row)])
-    emit(out, csv_text(lines))
+    names = [f"p({label})" for label in fitted.classes.tolist()]
+    predicted = _predicted(proba, fitted.classes, 1.0 if reject is None else reject)
+    emit(out, (_json_text if as_json else _csv_text)(names, predicted))
+
+
+def _predicted(proba: Array, classes: Array, reject: float) -> list[tuple[str, float, list[float]]]:
+    """Return label (empty where the risk is above ``reject``), risk and probabilities of every row."""
+    risk = (1.0 - proba.max(axis=1)).tolist()
+    labels = classes[proba.argmax(axis=1)].tolist()
+    return [
+        ("" if doubt > reject else str(label), doubt, row)
+        for label, doubt, row in zip(labels, risk, proba.tolist(), strict=True)
+    ]
+
+
+def _json_text(names: list[str], predicted: list[tuple[str, float, list[float]]]) -> str:
+    rows = [
+        {"label": label or None, "risk": doubt} | dict(zip(names, row, strict=True)) for label, doubt, row in predicted
+    ]
+    return json.dumps(rows) + "\n"
+
+
+def _csv_text(names: list[str], predicted: list[tuple[str, float, list[float]]]) -> str:
+    lines = [[i, label, f"{doubt:.6g}", *map(repr, row)] for i, (label, doubt, row) in enumerate(predicted, 1)]
+    return csv_text([["row", "label", "risk", *names], *lines])
 
 
 def _parse_priors(text: str, classes: Any) -> Any:
