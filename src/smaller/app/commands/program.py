@@ -18,7 +18,7 @@ from smaller.app.commands.fit import demo, fit
 from smaller.app.commands.path import path
 from smaller.app.commands.predict import predict
 from smaller.app.study import UnusableModelError
-from smaller.app.study.answer import ADVICE
+from smaller.app.study.observed import ADVICE
 from smaller.app.tables import TableError
 from smaller.persistence import ModelFileError
 
