@@ -12,6 +12,7 @@ import typer
 
 from smaller.app.commands.about import doctor, inspect
 from smaller.app.commands.compare import compare
+from smaller.app.commands.evaluate import evaluate
 from smaller.app.commands.export import export
 from smaller.app.commands.fit import demo, fit
 from smaller.app.commands.path import path
@@ -30,7 +31,7 @@ app = typer.Typer(
     context_settings={"max_content_width": 120},
     help="Which few variables matter, how sure can I be, and can I use the model?",
 )  # fmt: skip
-for command in (fit, predict, compare, path, inspect, export, demo, doctor):
+for command in (fit, predict, evaluate, compare, path, inspect, export, demo, doctor):
     app.command()(command)
 
 

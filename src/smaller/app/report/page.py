@@ -13,7 +13,7 @@ from smaller.app.report.words import estimate, name, percent
 from smaller.app.study.schema import Facts
 from smaller.app.study.verdict import BETTER, WITHHELD
 
-__all__ = ["render"]
+__all__ = ["card", "page", "render"]
 
 SHOWN_NOTES = 12
 
@@ -28,14 +28,16 @@ def render(facts: Facts) -> str:
     """
     sections = [_answer, features, errors, decisions, path, kernel, certificate, method, settings]
     body = "\n".join(piece for section in sections if (piece := section(facts)))
+    data = {"decisions": facts["decisions"], "shares": _moved_shares(facts)}
+    return page(f"What predicts {facts['settings']['target']}?", body, data)
+
+
+def page(title: str, body: str, data: Any) -> str:
+    """Return a whole page: style and script inside, nothing loaded from elsewhere."""
     parts = {part: files("smaller.app.report").joinpath(part).read_text("utf-8") for part in ("page.css", "page.js")}
     template = Template(files("smaller.app.report").joinpath("template.html").read_text("utf-8"))
     return template.substitute(
-        title=f"What predicts {name(facts['settings']['target'])}?",
-        style=parts["page.css"],
-        script=parts["page.js"],
-        body=body,
-        data=_script_data({"decisions": facts["decisions"], "shares": _moved_shares(facts)}),
+        title=name(title), style=parts["page.css"], script=parts["page.js"], body=body, data=_script_data(data)
     )
 
 
@@ -58,13 +60,13 @@ def _answer(facts: Facts) -> str:
     error, interval = estimate(judged["error"], judged["error_interval"])
     certainty = "no interval: see above" if facts["verdict"]["state"] == WITHHELD else f"{interval} with 95% confidence"
     cards = [
-        _card(error, f"of new cases wrong ({certainty})"),
-        _card(percent(judged["baseline_error"]), "wrong by always guessing the commonest class"),
+        card(error, f"of new cases wrong ({certainty})"),
+        card(percent(judged["baseline_error"]), "wrong by always guessing the commonest class"),
         size,
-        _card(f"{judged['log_loss']:.3f}", f"log-loss; {judged['baseline_log_loss']:.3f} without any feature"),
+        card(f"{judged['log_loss']:.3f}", f"log-loss; {judged['baseline_log_loss']:.3f} without any feature"),
     ]
     if facts["shuffled"] is not None:
-        cards.insert(2, _card(percent(facts["shuffled"]["error"]), "wrong after learning from shuffled labels"))
+        cards.insert(2, card(percent(facts["shuffled"]["error"]), "wrong after learning from shuffled labels"))
     return (
         f"<h1>What predicts {target}?</h1><p class='soft'>{facts['rows']:,} rows, {facts['columns']:,} columns, "
         f"{len(facts['classes'])} classes. Model: {escape(facts['summary'])}.</p>"
@@ -100,17 +102,18 @@ def _lead(facts: Facts, target: str) -> tuple[str, str]:
         basis = f"in {len(scales):,} of {facts['features']:,} features" if scales else "in all features"
         return (
             f"{start} New cases are compared with {facts['points']} rows of the table, {basis}.",
-            _card(str(facts["points"]), f"rows used as reference points, of {facts['rows']:,}"),
+            card(str(facts["points"]), f"rows used as reference points, of {facts['rows']:,}"),
         )
     used = facts["chosen"]["features"]
-    card = _card(str(len(used)), f"features used, of {facts['features']:,}")
+    size = card(str(len(used)), f"features used, of {facts['features']:,}")
     if not used:
-        return f"{start} The model uses no feature and falls back on the class shares of <b>{target}</b>.", card
+        return f"{start} The model uses no feature and falls back on the class shares of <b>{target}</b>.", size
     first = ", ".join(name(row["name"], 40) for row in used[:3])
     if facts["verdict"]["state"] == BETTER:
-        return f"{start} The strongest: {first}.", card
-    return f"{start} The model below uses {len(used):,} of {facts['features']:,} features ({first}).", card
+        return f"{start} The strongest: {first}.", size
+    return f"{start} The model below uses {len(used):,} of {facts['features']:,} features ({first}).", size
 
 
-def _card(value: str, text: str) -> str:
+def card(value: str, text: str) -> str:
+    """Return a number with what it is."""
     return f'<div class="card"><b>{value}</b><span>{text}</span></div>'
