@@ -129,3 +129,26 @@ def test_features_without_relation_are_all_dropped(model: Any, sentence: str) ->
     assert model.n_active_ == 0
     answers = model.predict_proba(X)[:, 1] if hasattr(model, "predict_proba") else model.predict(X)
     assert_allclose(answers, 0.5)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_stability_does_not_depend_on_extreme_units(stored: Any) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60, 6))
+    y = (X[:, 0] - X[:, 1] + 0.5 * rng.standard_normal(60) > 0).astype(int)
+    model = smaller.StabilitySelection(n_pairs=5, random_state=0)
+    plain = model.fit(stored(X), y).frequencies_
+    units = np.array([2.0**900, 1.0, 2.0**-900, 1.0, 1.0, 2.0**600])
+    assert np.array_equal(model.fit(stored(X * units), y).frequencies_, plain)
+
+
+def test_a_scorer_that_wants_numbers_for_labels_is_a_sentence() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((60, 3))
+    y = np.where(X[:, 0] > 0, "ill", "well")
+    with pytest.raises(ValueError, match=r"cannot judge these labels: .* Labels 0 and 1 may do"):
+        smaller.SMLRCV(alphas=3, scoring="neg_brier_score").fit(X, y)
+    model = smaller.SMLRCV(alphas=[1.0, 0.3], scoring="neg_brier_score")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the grid's end
+        assert np.isfinite(model.fit(X, y == "well").scores_).all()

@@ -75,7 +75,9 @@ def judged(scoring: Any, log_proba: Array, codes: Array, classes: Array, weight:
             scores = np.array([scorer(model, rows, classes[codes], **keywords) for model in fixed])
     except ValueError as error:
         if not len(absent):
-            raise
+            raise ValueError(
+                f"scoring={scoring!r} cannot judge these labels: {error} Labels 0 and 1 may do, or another scoring."
+            ) from error
         refusal = error
     if refusal or (len(absent) and np.isnan(scores).any()):
         raise ValueError(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
@@ -22,6 +23,8 @@ from smaller.estimators.regularization_path import alpha_max, smlr_path
 from smaller.threads import carried
 from smaller.validation import (
     check_classification_data,
+    column_ranges,
+    powers_of_two,
     unchanged_on_failure,
 )
 
@@ -271,7 +274,7 @@ def _choose(X: Any, y: Array, estimator: Any, count: int, standardize: bool) -> 
 def _first_on_path(X: Any, y: Array, count: int, standardize: bool) -> Array:
     """Return the features that enter the path first; those that enter together rank by their weight there."""
     if standardize:
-        X = StandardScaler(with_mean=not hasattr(X, "tocsr")).fit_transform(X)
+        X = StandardScaler(with_mean=not hasattr(X, "tocsr")).fit_transform(_near_one(X))
     never = _GRID
     entry, weight = np.full(X.shape[1], never), np.zeros(X.shape[1])
     largest = alpha_max(X, y)
@@ -288,6 +291,15 @@ def _first_on_path(X: Any, y: Array, count: int, standardize: bool) -> Array:
     chosen = np.zeros(X.shape[1], dtype=bool)
     chosen[first] = entry[first] < never
     return chosen
+
+
+def _near_one(X: Any) -> Any:
+    """Return columns of extreme size times powers of two, so that their variances are numbers."""
+    low, high = column_ranges(X)
+    scales = powers_of_two(np.maximum(np.abs(low), np.abs(high)))
+    if scales is None:
+        return X
+    return X @ sparse.diags_array(scales) if hasattr(X, "tocsr") else X * scales
 
 
 def _path(X: Any, y: Array, alphas: Array) -> Any:
