@@ -107,11 +107,15 @@ def check_number(
     number = float(value)
     inside = least <= number <= most and not (open_left and number == least)
     if not math.isfinite(number) or not inside:
-        lower = f"{'>' if open_left else '>='} {least:g}" if math.isfinite(least) else ""
-        upper = f"<= {most:g}" if math.isfinite(most) else ""
-        bounds = " and ".join(part for part in (lower, upper) if part) or "finite"
-        raise ValueError(f"{name} must be a finite number {bounds}, got {value!r}.")
+        raise ValueError(f"{name} must be a finite number {_range(least, most, open_left)}, got {value!r}.")
     return number
+
+
+def _range(least: float, most: float, open_left: bool) -> str:
+    """Return a range in words."""
+    lower = [f"{'>' if open_left else '>='} {least:g}"] if math.isfinite(least) else []
+    upper = [f"<= {most:g}"] if math.isfinite(most) else []
+    return " and ".join(lower + upper) or "finite"
 
 
 def check_integer(name: str, value: Any, *, least: int = 0) -> int:
@@ -172,15 +176,7 @@ def check_classification_data(
 ) -> TrainingData:
     """Check training data of a classifier; classes without any weight are as if absent."""
     refuse_rows(estimator, X, y, sample_weight)
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        accept_sparse=sparse_formats(estimator),
-        dtype=[np.float64, np.float32],
-        multi_output=False,
-        accept_large_sparse=True,
-    )
+    X, y = _arrays(estimator, X, y)
     check_classification_targets(y)
     y = column_or_1d(y, warn=True)
     weight = check_weight(sample_weight, X.shape[0])
@@ -202,20 +198,19 @@ def check_classification_data(
 def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Responses:
     """Check training data of a regressor."""
     refuse_rows(estimator, X, y, sample_weight)
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        accept_sparse=sparse_formats(estimator),
-        dtype=[np.float64, np.float32],
-        multi_output=False,
-        y_numeric=True,
-        accept_large_sparse=True,
-    )
+    X, y = _arrays(estimator, X, y, y_numeric=True)
     weight = check_weight(sample_weight, X.shape[0])
     if weight is not None:
         check_magnitudes(weight)
     return Responses(X, y.astype(np.float64), weight)
+
+
+def _arrays(estimator: Any, X: Any, y: Any, **about_y: bool) -> tuple[Any, Any]:
+    """Return a finite matrix of numbers and one target for every row."""
+    return validate_data(  # type: ignore[no-any-return]
+        estimator, X, y, accept_sparse=sparse_formats(estimator), dtype=[np.float64, np.float32], multi_output=False,
+        accept_large_sparse=True, **about_y,
+    )  # fmt: skip
 
 
 def refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:

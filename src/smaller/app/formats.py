@@ -100,14 +100,7 @@ def _read_xlsx(source: Source, reading: Reading) -> Table:
             stream.seek(0)
             book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
             sheet, sheets = book.worksheets[0], len(book.worksheets)
-            rows, cells = [], 0
-            for row in sheet.iter_rows(values_only=True):
-                cells += len(row)
-                if cells > MAX_CELLS // 10:  # a cell of a sheet is a Python object
-                    raise too_large(source.name)
-                if any(value is not None for value in row):
-                    rows.append(row)
-            title = sheet.title
+            rows, title = _sheet_rows(sheet, source), sheet.title
             book.close()
     except TableError:
         raise
@@ -119,6 +112,18 @@ def _read_xlsx(source: Source, reading: Reading) -> Table:
     notes = [f"Only the first of {sheets} sheets, {title!r}, was read."] if sheets > 1 else []
     names = unique_names(["" if value is None else str(value) for value in (*rows[0], *[None] * width)[:width]])
     return _from_cells(names, rows[1:], notes)
+
+
+def _sheet_rows(sheet: Any, source: Source) -> list[tuple[Any, ...]]:
+    """Return the rows of a sheet that are not empty."""
+    rows, cells = [], 0
+    for row in sheet.iter_rows(values_only=True):
+        cells += len(row)
+        if cells > MAX_CELLS // 10:  # a cell of a sheet is a Python object
+            raise too_large(source.name)
+        if any(value is not None for value in row):
+            rows.append(row)
+    return rows
 
 
 def _from_cells(names: list[str], rows: list[tuple[Any, ...]], notes: list[str]) -> Table:

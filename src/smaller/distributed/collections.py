@@ -56,17 +56,14 @@ def rows_of(X: Any, y: Any, weight: Any, likelihood: Callable[[int], Likelihood]
     held = crew.holds(n * (form.n_columns * form.dtype.itemsize * density_of(parts.empty) + 24.0 * made.n_outputs))
     height = height_of(len(counts), crew.threads()) if held else 1
     firsts = list(accumulate(counts, initial=0))
+    weights = [None] * len(counts) if parts.weight is None else parts.weight
+    blocks = list(zip(parts.X, parts.y, weights, strict=True))
     shelf = delayed(shelved, pure=False)
     recipes = []
-    for start in range(0, len(counts), height):
+    for number, start in enumerate(range(0, len(counts), height)):
         span = slice(start, min(start + height, len(counts)))
-        weights = [None] * len(parts.X[span]) if parts.weight is None else parts.weight[span]
-        blocks = list(zip(parts.X[span], parts.y[span], weights, strict=True))
-        recipes.append(
-            shelf(
-                start, firsts[span], blocks, cloudpickle.dumps(form), dask_key_name=crew.key("shelf", start // height)
-            )
-        )
+        key = crew.key("shelf", number)
+        recipes.append(shelf(start, firsts[span], blocks[span], cloudpickle.dumps(form), dask_key_name=key))
     return gathered(crew, form.rows(0, parts.empty, classes[:0], None), counts, recipes, height, held)
 
 

@@ -73,13 +73,18 @@ def _indices(name: Any, columns: Any, n_features: int, feature_names: Array | No
         return np.asarray(asked % n_features)
     if asked.dtype.kind not in "OU":
         raise ValueError(f"Block {name!r} of blocks must list indices or names of columns, got {columns!r}.")
+    return _named(name, asked.tolist(), feature_names)
+
+
+def _named(name: Any, asked: list[Any], feature_names: Array | None) -> Array:
+    """Return the columns of one block, given by their names."""
     if feature_names is None:
         raise ValueError(f"Block {name!r} of blocks lists names, but X has none: give indices, or X as a dataframe.")
     place = {column: j for j, column in enumerate(feature_names)}
-    unknown = [column for column in asked.tolist() if column not in place]
+    unknown = [column for column in asked if column not in place]
     if unknown:
         raise ValueError(f"Block {name!r} of blocks lists columns that X does not have: {unknown[:5]}.")
-    return np.array([place[column] for column in asked.tolist()])
+    return np.array([place[column] for column in asked])
 
 
 def store_blocks(estimator: Any, blocks: Blocks, alphas: Array, n_active: Array) -> None:

@@ -246,13 +246,7 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
             walks = {i: trace_path(a.problem, grids[i], **options) for i, a in enumerate(assemblies)}
             allowed = affordable(list(walks.values()), assemblies, most)
         scoring_weight = check_weight(sample_weight, data.X.shape[0])
-        folds = folds_of(self.cv, data, groups)
-        tasks = [(i, train, test) for train, test in folds for i in range(len(ratios))]
-        scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(carried(score_fold))(models[i], data, scoring_weight, train, test, grids[i], self.scoring, options)
-            for i, train, test in tasks
-        )
-        table = np.array(scores).reshape(len(folds), len(ratios), -1)
+        table = self._held_out_scores(models, data, scoring_weight, grids, options, groups)
         best, chosen = choose(table, self.rule, allowed)
         points = walks.get(best) or trace_path(assemblies[best].problem, grids[best], **options, progress=progress)
         assembly = assemblies[best]
@@ -269,6 +263,24 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
             return fitted
         repeat = partial(_repeat, models[best], self.alpha_, options)
         return relaxed(self, fitted, ended, data, repeat, self.cv, groups)
+
+    def _held_out_scores(
+        self,
+        models: list[SMLR],
+        data: TrainingData,
+        weight: Array | None,
+        grids: list[Array],
+        options: dict[str, Any],
+        groups: Any,
+    ) -> Array:
+        """Return the scores (folds, mixes, strengths) on the rows left out."""
+        folds = folds_of(self.cv, data, groups)
+        tasks = [(i, train, test) for train, test in folds for i in range(len(models))]
+        scores = Parallel(n_jobs=self.n_jobs)(
+            delayed(carried(score_fold))(models[i], data, weight, train, test, grids[i], self.scoring, options)
+            for i, train, test in tasks
+        )
+        return np.array(scores).reshape(len(folds), len(models), -1)
 
     def _model(self, l1_ratio: float) -> SMLR:
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in SMLR().get_params()}

@@ -99,9 +99,20 @@ def structure_of(estimator: Any, n_columns: int, kernel: bool) -> Structure | No
     penalty = checked(estimator, "penalty")
     lower, upper = _limits(estimator, n_columns, kernel)
     share = checked(estimator, "group_l1_ratio")
+    _check_combination(estimator, penalty, kernel, limited=lower is not None)
+    names = getattr(estimator, "feature_names_in_", None)
+    excluded = _excluded(estimator.exclude, n_columns, names)
+    group = None if penalty == "elementwise" else _groups(estimator.feature_groups, n_columns)
+    if excluded is None and lower is None and group is None:
+        return None
+    return Structure(excluded, lower, upper, group, share if penalty == "sparse-grouped" else 0.0)
+
+
+def _check_combination(estimator: Any, penalty: str, kernel: bool, *, limited: bool) -> None:
+    """Refuse arguments that do not go together."""
     if penalty == "elementwise" and estimator.feature_groups is not None:
         raise ValueError("feature_groups needs penalty='grouped' or 'sparse-grouped'.")
-    if penalty != "elementwise" and lower is not None:
+    if penalty != "elementwise" and limited:
         raise ValueError(
             f"Limits go with penalty='elementwise' only, got {penalty!r}: leave lower_limits, upper_limits and "
             "positive out, or the groups."
@@ -109,12 +120,6 @@ def structure_of(estimator: Any, n_columns: int, kernel: bool) -> Structure | No
     for name in ("feature_groups", "exclude"):
         if kernel and getattr(estimator, name) is not None:
             raise ValueError(f"{name} belongs to features: leave it out when a kernel is used.")
-    names = getattr(estimator, "feature_names_in_", None)
-    excluded = _excluded(estimator.exclude, n_columns, names)
-    group = None if penalty == "elementwise" else _groups(estimator.feature_groups, n_columns)
-    if excluded is None and lower is None and group is None:
-        return None
-    return Structure(excluded, lower, upper, group, share if penalty == "sparse-grouped" else 0.0)
 
 
 def _limits(estimator: Any, n_columns: int, kernel: bool) -> tuple[Array | None, Array | None]:
@@ -162,15 +167,19 @@ def _excluded(exclude: Any, n_columns: int, names: Any) -> Array | None:
     excluded = np.zeros(n_columns, dtype=bool)
     known = {} if names is None else {name: j for j, name in enumerate(names)}
     for item in [exclude] if isinstance(exclude, str) else np.atleast_1d(given).tolist():
-        if isinstance(item, str):
-            if item not in known:
-                raise ValueError(f"exclude names {item!r}, which is no feature of X.")
-            excluded[known[item]] = True
-        elif isinstance(item, Integral) and -n_columns <= int(item) < n_columns:
-            excluded[int(item)] = True
-        else:
-            raise ValueError(f"exclude must hold names or indices of features below {n_columns}, got {item!r}.")
+        excluded[_column(item, n_columns, known)] = True
     return excluded if excluded.any() else None
+
+
+def _column(item: Any, n_columns: int, known: dict[str, int]) -> int:
+    """Return the column that a name or an index means."""
+    if isinstance(item, str):
+        if item not in known:
+            raise ValueError(f"exclude names {item!r}, which is no feature of X.")
+        return known[item]
+    if not isinstance(item, Integral) or not -n_columns <= int(item) < n_columns:
+        raise ValueError(f"exclude must hold names or indices of features below {n_columns}, got {item!r}.")
+    return int(item)
 
 
 def _groups(groups: Any, n_columns: int) -> Array:

@@ -187,14 +187,7 @@ def to_card(model: Any, X: Any, y: Any, *, sample_weight: Any = None, largest: i
 
 def card_of(formula: Formula, X: Any, y: Any, *, sample_weight: Any = None, largest: int = 5, ranges: int = 4) -> Card:
     """Return the card of a formula."""
-    if formula.kernel is not None or formula.link != "logistic":
-        raise ExportError(
-            "A card needs a linear model of two classes with logistic probabilities, such as SMLR or SMLRCV."
-        )
-    if largest < 1 or ranges < 2:
-        raise ExportError(f"largest must be at least 1 and ranges at least 2, got {largest} and {ranges}.")
-    if not formula.features:
-        raise ExportError("The model uses no feature: there is nothing to give points for.")
+    _check_askable(formula, largest, ranges)
     columns = columns_in(X, formula)
     positive, weight = _targets(formula, y, sample_weight)
     H = np.column_stack([evaluate(feature, columns[feature.column]) for feature in formula.features])
@@ -227,6 +220,18 @@ def card_of(formula: Formula, X: Any, y: Any, *, sample_weight: Any = None, larg
         rows=len(positive),
         formula=formula,
     )
+
+
+def _check_askable(formula: Formula, largest: int, ranges: int) -> None:
+    """Refuse models and arguments of which no card can be made."""
+    if formula.kernel is not None or formula.link != "logistic":
+        raise ExportError(
+            "A card needs a linear model of two classes with logistic probabilities, such as SMLR or SMLRCV."
+        )
+    if largest < 1 or ranges < 2:
+        raise ExportError(f"largest must be at least 1 and ranges at least 2, got {largest} and {ranges}.")
+    if not formula.features:
+        raise ExportError("The model uses no feature: there is nothing to give points for.")
 
 
 def _targets(formula: Formula, y: Any, sample_weight: Any) -> tuple[Array, Array]:
@@ -343,14 +348,22 @@ def _descend(fit: _Fit, exact: list[Array]) -> tuple[float, float, list[Array]]:
     pairs = list(combinations(entries, 2))
     while True:
         for flips in (singles, pairs if len(pairs) <= _MOST_PAIRS else []):
-            candidates = [made for flip in flips if (made := _flipped(points, exact, flip)) is not None]
-            tried = [(fit.loss(made)[0], i) for i, made in enumerate(candidates)]
-            if tried and min(tried)[0] < now - 1e-12:
-                now, i = min(tried)
-                points = candidates[i]
+            loss, flipped = _best_flip(fit, points, exact, flips)
+            if loss < now - 1e-12:
+                now, points = loss, flipped
                 break
         else:
             return rounded, now, points
+
+
+def _best_flip(
+    fit: _Fit, points: list[Array], exact: list[Array], flips: Sequence[Sequence[tuple[int, int]]]
+) -> tuple[float, list[Array]]:
+    """Return loss and points of the best of some flips; infinite where none can be made."""
+    candidates = [made for flip in flips if (made := _flipped(points, exact, flip)) is not None]
+    tried = [(fit.loss(made)[0], i) for i, made in enumerate(candidates)]
+    loss, i = min(tried, default=(np.inf, 0))
+    return loss, candidates[i] if candidates else points
 
 
 def _flipped(points: list[Array], exact: list[Array], flips: Sequence[tuple[int, int]]) -> list[Array] | None:

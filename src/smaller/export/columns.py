@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,23 @@ __all__ = ["columns_in", "evaluate", "is_missing"]
 
 def columns_in(X: Any, formula: Formula) -> dict[str, Array]:
     """Return the used columns of a data frame, an array or a mapping of names to values, each (n,)."""
-    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
-        named = {str(name): X[name] for name in X.columns}
-    elif isinstance(X, Mapping):
-        named = {str(name): values for name, values in X.items()}
-    else:
-        matrix = X.toarray() if sparse.issparse(X) else np.asarray(X)
-        if matrix.ndim != 2 or matrix.shape[1] != len(formula.columns):
-            raise ExportError(f"X must have the {len(formula.columns)} columns of training, got shape {matrix.shape}.")
-        named = dict(zip(formula.columns, matrix.T, strict=True))
+    named = _named(X, formula.columns)
     lacking = [name for name in formula.used_columns if name not in named]
     if lacking:
         raise ExportError(f"X lacks the column {lacking[0]!r:.60} of training.")
     return {name: _values(named[name], name in formula.text_columns) for name in formula.used_columns}
+
+
+def _named(X: Any, columns: Sequence[str]) -> dict[str, Any]:
+    """Return all columns by name; those of an array without names are the columns of training."""
+    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        return {str(name): X[name] for name in X.columns}
+    if isinstance(X, Mapping):
+        return {str(name): values for name, values in X.items()}
+    matrix = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    if matrix.ndim != 2 or matrix.shape[1] != len(columns):
+        raise ExportError(f"X must have the {len(columns)} columns of training, got shape {matrix.shape}.")
+    return dict(zip(columns, matrix.T, strict=True))
 
 
 def evaluate(feature: Feature, values: Array) -> Array:

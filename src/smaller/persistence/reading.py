@@ -275,17 +275,25 @@ class _Reader:
         values = {key: self.decode(part, key, depth + 1) for key, part in state.items()}
         if is_part(cls):
             return cls(**values)
-        arguments = inspect.signature(cls).parameters if issubclass(cls, BaseEstimator) else {}
+        defaults = _defaults(cls)
         for key in values:
-            if not key.isidentifier() or key.startswith("__") or (key not in arguments and hasattr(cls, key)):
+            if not key.isidentifier() or key.startswith("__") or (key not in defaults and hasattr(cls, key)):
                 raise ModelFileError(f"{name} has no attribute {key[:80]!r}.")
-        late = {key: argument.default for key, argument in arguments.items() if key not in values}
-        lacking = sorted(late if not self._tolerant else (key for key in late if late[key] is inspect.Parameter.empty))
+        late = {key: default for key, default in defaults.items() if key not in values}
+        lacking = [key for key, default in late.items() if not self._tolerant or default is inspect.Parameter.empty]
         if lacking:
-            raise ModelFileError(f"{name} lacks {lacking}: the file is not whole, or of another version of smaller.")
+            raise ModelFileError(
+                f"{name} lacks {sorted(lacking)}: the file is not whole, or of another version of smaller."
+            )
         made = cls.__new__(cls)
         vars(made).update(late | values)
         return made
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the arguments of an estimator's constructor with their defaults."""
+    arguments = inspect.signature(cls).parameters if issubclass(cls, BaseEstimator) else {}
+    return {key: argument.default for key, argument in arguments.items()}
 
 
 def _listed(content: Any, length: int | None = None) -> list[Any]:

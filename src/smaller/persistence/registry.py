@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -137,9 +138,18 @@ def check_values(value: np.ndarray, field: str) -> None:
         raise ModelFileError(f"{field} has dtype {value.dtype}, which a model file cannot hold.")
     if kind == "f" and field not in MAY_BE_UNKNOWN and not np.isfinite(value).all():
         raise ModelFileError(f"{field} holds NaN or infinity.")
-    if kind == "b" and value.size and np.ascontiguousarray(value).view(np.uint8).max() > 1:
-        raise ModelFileError(f"{field} holds invalid truth values.")
-    if kind == "U" and value.size and value.dtype.itemsize:
-        codes = np.ascontiguousarray(value).view(np.uint32)
-        if codes.max() > 0x10FFFF or ((codes >= 0xD800) & (codes < 0xE000)).any():
-            raise ModelFileError(f"{field} holds invalid characters.")
+    if kind in _BROKEN and value.nbytes:
+        broken, what = _BROKEN[kind]
+        if broken(np.ascontiguousarray(value)):
+            raise ModelFileError(f"{field} holds invalid {what}.")
+
+
+def _broken_text(value: np.ndarray) -> bool:
+    codes = value.view(np.uint32)
+    return bool(codes.max() > 0x10FFFF or ((codes >= 0xD800) & (codes < 0xE000)).any())
+
+
+_BROKEN: dict[str, tuple[Callable[[np.ndarray], bool], str]] = {  # bytes that no value of the kind has
+    "b": (lambda value: bool(value.view(np.uint8).max() > 1), "truth values"),
+    "U": (_broken_text, "characters"),
+}

@@ -134,13 +134,17 @@ def _chosen(
         raise ValueError(f"{file} has no column beside the target: there is nothing to learn from.")
     if beside & set(wanted):
         raise ValueError(f"columns must not name {sorted(beside & set(wanted))[0]!r}, the target or the weight.")
-    text = [name for name in wanted if not _is_number(types[name])]
+    _check_numbers({name: types[name] for name in wanted}, file)
+    return tuple(wanted)
+
+
+def _check_numbers(types: dict[str, Any], file: str) -> None:
+    text = [name for name, kind in types.items() if not _is_number(kind)]
     if text:
         raise ValueError(
             f"Column {text[0]!r} of {file} holds {types[text[0]]}, not numbers: leave it out (columns=[...] names the "
             "features), or write it as numbers."
         )
-    return tuple(wanted)
 
 
 def _listed(names: Any) -> str:

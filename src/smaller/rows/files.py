@@ -192,20 +192,12 @@ def from_files(
     names = _names(files)
     if isinstance(block_mb, bool) or not isinstance(block_mb, int | float) or not block_mb > 0:
         raise ValueError(f"block_mb must be a number > 0, got {block_mb!r}.")
-    endings = {os.path.splitext(name)[1].lower() for name in names}
-    if len(endings) > 1 or not endings <= set(_OPENERS):
-        raise ValueError(f"files must all end in one of {sorted(_OPENERS)}; these end in {sorted(endings)}.")
-    ending = endings.pop()
+    ending = _ending(names)
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names, got {columns!r}.")
     target, weight = (_column(value, ending, name) for value, name in ((target, "target"), (weight, "weight")))
     reader = _OPENERS[ending](names, target, weight, columns, int(block_mb * 2**20))
-    n = sum(part.stop - part.start for part in reader.parts)
-    if n == 0:
-        raise ValueError(f"{names[0]}{' and the other files' if len(names) > 1 else ''} hold no rows.")
-    for name, value in (("target", target), ("weight", weight)):
-        if isinstance(value, Targets) and len(value.values) != n:
-            raise ValueError(f"{name} has {len(value.values)} entries, but the files have {n} rows.")
+    _check_rows(reader, names, target=target, weight=weight)
     known = None if classes is None else np.unique(np.asarray(classes))
     return Files(reader, known, target is not None)
 
@@ -230,6 +222,24 @@ def _names(files: Any) -> tuple[str, ...]:
     if not names:
         raise ValueError("files must name at least one file.")
     return tuple(names)
+
+
+def _ending(names: tuple[str, ...]) -> str:
+    """Return the ending that all files have."""
+    endings = {os.path.splitext(name)[1].lower() for name in names}
+    if len(endings) > 1 or not endings <= set(_OPENERS):
+        raise ValueError(f"files must all end in one of {sorted(_OPENERS)}; these end in {sorted(endings)}.")
+    return endings.pop()
+
+
+def _check_rows(reader: Reader, names: tuple[str, ...], **beside: Any) -> None:
+    """Refuse files without rows, and arrays beside them of another length."""
+    n = sum(part.stop - part.start for part in reader.parts)
+    if n == 0:
+        raise ValueError(f"{names[0]}{' and the other files' if len(names) > 1 else ''} hold no rows.")
+    for name, value in beside.items():
+        if isinstance(value, Targets) and len(value.values) != n:
+            raise ValueError(f"{name} has {len(value.values)} entries, but the files have {n} rows.")
 
 
 def _column(value: Any, ending: str, name: str) -> Any:

@@ -73,25 +73,29 @@ def prepare(table: Table, question: Question) -> Data:
     if len(rows) < table.n_rows:
         told.append(f"{table.n_rows - len(rows)} rows without a value of {question.target!r} were left out.")
         table = table.rows(rows)
-    group = None if question.group in (None, NONE) else question.group
-    aside = [name for name in (group, question.order, *question.ids) if name is not None]
-    check_names(table, question.target, [*aside, *question.features])
-    if question.target in aside:
-        raise TableError(f"The target {question.target!r} cannot be group, order or identifier of the rows too.")
-    drop = (*question.drop, *aside)
+    group = None if question.group == NONE else question.group
+    drop = (*question.drop, *_aside(table, question, group))
     encoder, notes = TableEncoder.learn(
         table, question.target, drop=drop, missing=question.missing, ids=question.ids, keep=question.features
     )
     X = encoder.transform(table)
     units = _units(table, X, y, question, group)
     findings = audit(table, y, X, encoder, (question.target, *drop))
-    open_question = question.group is None and question.order is None
-    groups = [finding.columns[0] for finding in findings if finding.kind == "group"]
-    if not open_question:
+    if question.group is not None or question.order is not None:  # the user has answered what belongs together
         findings = [finding for finding in findings if finding.kind != "group"]
+    likely_group = next((finding.columns[0] for finding in findings if finding.kind == "group"), None)
     if units.copies:
         findings.insert(0, Finding("copies", (), _copies(units, len(y))))
-    return Data(X, y, encoder, units, [*told, *notes], findings, groups[0] if groups and open_question else None)
+    return Data(X, y, encoder, units, [*told, *notes], findings, likely_group)
+
+
+def _aside(table: Table, question: Question, group: str | None) -> list[str]:
+    """Return the columns that say something about rows and are no features."""
+    aside = [name for name in (group, question.order, *question.ids) if name is not None]
+    check_names(table, question.target, [*aside, *question.features])
+    if question.target in aside:
+        raise TableError(f"The target {question.target!r} cannot be group, order or identifier of the rows too.")
+    return aside
 
 
 def _copies(units: Units, n: int) -> str:

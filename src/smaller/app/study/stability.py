@@ -56,11 +56,9 @@ def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Ar
         X, y, units = X[rows], y[rows], None if units is None else units[rows]
     filled = pipeline[:-1].transform(X)
     strength = getattr(model, "alpha_", getattr(model, "alpha", None)) if how.model == "smlr" else None
-    what = {"n_features": max(1, min(len(model.active_features_), X.shape[1] // 2)), "standardize": True}
-    rule = f"the first {what['n_features']} features to enter the path count"
-    if strength is not None and len(model.active_features_):
-        what = {"estimator": PathTo(alpha=strength * (filled.shape[0] // 2) / count)}
-        rule = "a feature counts if it is used at any strength down to the chosen one, for as many rows"
+    what, rule = _what_counts(
+        model, None if strength is None else strength * (filled.shape[0] // 2) / count, X.shape[1]
+    )
     selector = StabilitySelection(n_pairs=pairs, bound="unimodal", random_state=how.seed, **what)
     try:
         selector.fit(filled, y, groups=units)
@@ -77,6 +75,16 @@ def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Ar
         "frequencies)."
     )
     return Stability(selector.frequencies_, float(selector.threshold_), note)
+
+
+def _what_counts(model: Any, strength: float | None, n_features: int) -> tuple[dict[str, Any], str]:
+    """Return the rule of being chosen on half of the rows, as arguments of the selector and in words."""
+    used = len(model.active_features_)
+    if strength is not None and used:
+        rule = "a feature counts if it is used at any strength down to the chosen one, for as many rows"
+        return {"estimator": PathTo(alpha=strength)}, rule
+    first = max(1, min(used, n_features // 2))
+    return {"n_features": first, "standardize": True}, f"the first {first} features to enter the path count"
 
 
 class PathTo(BaseEstimator):
