@@ -63,17 +63,14 @@ def parse_numbers(cells: Any, unit: str | None = None, share: float = FEWEST_NUM
     "1 cell that is no number ('unknown') is taken as missing"
     """
     counts = Counter(cell for cell in cells if cell is not None)
-    present = sum(counts.values())
-    if not present:
+    present = counts.total()
+    if not present or not _promising(list(counts)[:_LOOK], share):
         return None
-    if not _promising(list(counts)[:_LOOK], share):
-        return None
-    comma = _decimal_comma(counts)
-    read = {text: cell for text in counts if (cell := _read(text, comma)) is not None}
+    read = _read_all(counts)
     if unit is None:
         unit = _common_unit(counts, read)
     good = {text: cell for text, cell in read.items() if _agrees(cell.unit, unit)}
-    if sum(counts[text] for text in good) < share * present or not good:
+    if not good or sum(map(counts.__getitem__, good)) < share * present:
         return None
     values = np.array([good[cell].value if cell in good else np.nan for cell in cells])
     return Numbers(values, unit, _remarks(counts, good, unit))
@@ -95,6 +92,12 @@ def _promising(texts: list[str], share: float) -> bool:
 def _match(text: str) -> re.Match[str] | None:
     match = _CELL.fullmatch(text.strip())
     return match if match and any(character.isdigit() for character in match["number"]) else None
+
+
+def _read_all(counts: Counter[str]) -> dict[str, _Cell]:
+    """Return the texts that are numbers, read."""
+    comma = _decimal_comma(counts)
+    return {text: cell for text in counts if (cell := _read(text, comma)) is not None}
 
 
 def _decimal_comma(counts: Counter[str]) -> bool:

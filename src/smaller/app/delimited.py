@@ -151,7 +151,11 @@ def _looks_like_data(names: list[str], start: str, delimiter: str) -> bool:
     if not texts:
         return repeated
     lines = start.splitlines()[1:201]
-    rows = csv.reader(lines[:-1] or lines, delimiter=delimiter)
+    return _stand_again(texts, csv.reader(lines[:-1] or lines, delimiter=delimiter))
+
+
+def _stand_again(texts: dict[int, str], rows: Iterable[list[str]]) -> bool:
+    """Tell whether a text of the first line is a value of its column, too."""
     return any(row[j] == text for row in rows for j, text in texts.items() if j < len(row))
 
 

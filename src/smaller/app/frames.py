@@ -133,11 +133,17 @@ def _from_objects(values: Any, name: str) -> Any:
     present = [value for value in cells if value is not None]
     if all(map(_is_number, present)):
         return np.asarray([np.nan if value is None else float(value) for value in cells])
-    if any(hasattr(value, "year") for value in present):
-        raise TableError(_dates(name))
-    if any(isinstance(value, list | dict | tuple | np.ndarray) for value in present):
-        raise TableError(f"Column {name!r} holds nested values, which are neither number nor text: --drop it.")
+    for value in present:
+        _refuse_odd(value, name)
     return np.asarray([None if value is None else _shown(value) for value in cells], dtype=object)
+
+
+def _refuse_odd(value: Any, name: str) -> None:
+    """Refuse objects that are neither number nor text."""
+    if hasattr(value, "year"):
+        raise TableError(_dates(name))
+    if isinstance(value, list | dict | tuple | np.ndarray):
+        raise TableError(f"Column {name!r} holds nested values, which are neither number nor text: --drop it.")
 
 
 def _is_number(value: Any) -> bool:

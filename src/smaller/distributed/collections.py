@@ -47,7 +47,7 @@ def rows_of(X: Any, y: Any, weight: Any, likelihood: Callable[[int], Likelihood]
     looks = [task(block, dask_key_name=crew.key("labels", i)) for i, block in enumerate(parts.y)]
     seen = crew.value(delayed(list)(looks))
     counts = tuple(n for n, _ in seen)
-    if parts.counts is not None and parts.counts != counts:
+    if parts.counts not in (None, counts):
         raise ValueError("y must have as many rows as X in every block.")
     classes = distinct(labels for n, labels in seen if n)
     made = likelihood(len(classes))

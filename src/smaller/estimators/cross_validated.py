@@ -29,7 +29,7 @@ from smaller.estimators.smlr import SMLR
 from smaller.estimators.solver_choice import check_solver
 from smaller.estimators.strength import grid_of
 from smaller.priors import ElasticNet
-from smaller.problem import Solution
+from smaller.problem import Problem, Solution
 from smaller.searches.path import PathPoint, trace_path
 from smaller.solvers import make_stepper, solve
 from smaller.solvers.driver import Progress
@@ -234,8 +234,8 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
         ratios = self._ratios()
         models = [self._model(ratio) for ratio in ratios]
         assemblies = [model._assemble(data, basis, centers, 1.0) for model in models]
-        if relax and not isinstance(assemblies[0].problem.prior, ElasticNet):
-            raise ValueError("relax=True refits single weights without limits: leave it out with groups and limits.")
+        if relax:
+            _refuse_structure(assemblies[0].problem)
         d = data.X.shape[1] if centers is None else len(centers)
         scale, shape = checked(self, "alpha_scale"), (data.X.shape[0], d)
         grids = [grid_of(a.problem.alpha_max, self.alphas, self.eps, scale, shape) for a in assemblies]
@@ -295,6 +295,11 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
             "tol": checked(self, "tol"),
             "max_iter": checked(self, "max_iter"),
         }
+
+
+def _refuse_structure(problem: Problem) -> None:
+    if not isinstance(problem.prior, ElasticNet):
+        raise ValueError("relax=True refits single weights without limits: leave it out with groups and limits.")
 
 
 def _repeat(model: SMLR, alpha: float, options: dict[str, Any], data: TrainingData) -> Ended:

@@ -273,11 +273,13 @@ class _Reader:
         if not isinstance(state, dict) or issubclass(cls, enum.Enum):
             raise ModelFileError(f"{name} is not stored as it should be.")
         values = {key: self.decode(part, key, depth + 1) for key, part in state.items()}
-        if is_part(cls):
-            return cls(**values)
+        return cls(**values) if is_part(cls) else self._estimator(cls, name, values)
+
+    def _estimator(self, cls: type, name: str, values: dict[str, Any]) -> Any:
+        """Return an estimator with the arguments and the fitted attributes that it had."""
         defaults = _defaults(cls)
         for key in values:
-            if not key.isidentifier() or key.startswith("__") or (key not in defaults and hasattr(cls, key)):
+            if key not in defaults and not _may_be_set(cls, key):
                 raise ModelFileError(f"{name} has no attribute {key[:80]!r}.")
         late = {key: default for key, default in defaults.items() if key not in values}
         lacking = [key for key, default in late.items() if not self._tolerant or default is inspect.Parameter.empty]
@@ -294,6 +296,11 @@ def _defaults(cls: type) -> dict[str, Any]:
     """Return the arguments of an estimator's constructor with their defaults."""
     arguments = inspect.signature(cls).parameters if issubclass(cls, BaseEstimator) else {}
     return {key: argument.default for key, argument in arguments.items()}
+
+
+def _may_be_set(cls: type, key: str) -> bool:
+    """Tell whether an attribute can be what a fit has learnt."""
+    return key.isidentifier() and not key.startswith("__") and not hasattr(cls, key)
 
 
 def _listed(content: Any, length: int | None = None) -> list[Any]:

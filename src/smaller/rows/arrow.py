@@ -127,13 +127,14 @@ def _chosen(
     """Return the names of the features, all of which hold numbers."""
     beside = {name for name in (target, weight) if isinstance(name, str)}
     wanted = [name for name in types if name not in beside] if columns is None else [str(name) for name in columns]
-    missing = [name for name in [*wanted, *beside] if name not in types]
-    if missing:
-        raise ValueError(f"{file} has no column {missing[0]!r}; it has {_listed(types)}.")
+    for name in [*wanted, *beside]:
+        if name not in types:
+            raise ValueError(f"{file} has no column {name!r}; it has {_listed(types)}.")
     if not wanted:
         raise ValueError(f"{file} has no column beside the target: there is nothing to learn from.")
-    if beside & set(wanted):
-        raise ValueError(f"columns must not name {sorted(beside & set(wanted))[0]!r}, the target or the weight.")
+    twice = sorted(beside.intersection(wanted))
+    if twice:
+        raise ValueError(f"columns must not name {twice[0]!r}, the target or the weight.")
     _check_numbers({name: types[name] for name in wanted}, file)
     return tuple(wanted)
 

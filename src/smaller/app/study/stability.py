@@ -51,8 +51,7 @@ def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Ar
         return Stability(None, None, "Selection frequencies are given for linear models only.")
     pairs = FEW_PAIRS if count * X.shape[1] > MANY_CELLS else PAIRS
     if count > ROWS:
-        rows = np.sort(np.random.default_rng(how.seed).choice(count, ROWS, replace=False))
-        rows = rows[np.isin(y[rows], [label for label in np.unique(y) if (y[rows] == label).sum() >= 2])]
+        rows = _sample(y, how.seed)
         X, y, units = X[rows], y[rows], None if units is None else units[rows]
     filled = pipeline[:-1].transform(X)
     strength = getattr(model, "alpha_", getattr(model, "alpha", None)) if how.model == "smlr" else None
@@ -75,6 +74,12 @@ def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Ar
         "frequencies)."
     )
     return Stability(selector.frequencies_, float(selector.threshold_), note)
+
+
+def _sample(y: Array, seed: int) -> Array:
+    """Return some rows, without classes of which only one is among them."""
+    rows = np.sort(np.random.default_rng(seed).choice(len(y), ROWS, replace=False))
+    return rows[np.isin(y[rows], [label for label in np.unique(y) if (y[rows] == label).sum() >= 2])]
 
 
 def _what_counts(model: Any, strength: float | None, n_features: int) -> tuple[dict[str, Any], str]:
