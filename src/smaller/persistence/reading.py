@@ -275,7 +275,7 @@ class _Reader:
         values = {key: self.decode(part, key, depth + 1) for key, part in state.items()}
         return cls(**values) if is_part(cls) else self._estimator(cls, name, values)
 
-    def _estimator(self, cls: type, name: str, values: dict[str, Any]) -> Any:
+    def _estimator(self, cls: Any, name: str, values: dict[str, Any]) -> Any:
         """Return an estimator with the arguments and the fitted attributes that it had."""
         defaults = _defaults(cls)
         for key in values:
