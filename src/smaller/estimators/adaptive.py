@@ -111,10 +111,8 @@ class SparseRegressor(AdaptiveArguments, KernelOrLinearRegressor):
         times the loss of the model without features.
     max_iter : int, default=1000
         Limit on iterations.
-    random_state : int, RandomState or None, default=None
-        For the choice of ``n_centers``.
-    verbose : int, default=0
-        Log every iteration through the logger "smaller".
+    random_state, verbose
+        As in :class:`SMLR`.
 
     Attributes
     ----------

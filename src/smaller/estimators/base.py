@@ -27,6 +27,7 @@ from smaller.estimators.callbacks import CallbackSupportMixin, reported_progress
 from smaller.estimators.documentation import DocumentationLink
 from smaller.estimators.equal_rows import first_of_equals
 from smaller.estimators.fields import check_all, checked, integer, number, with_fields
+from smaller.estimators.located import LocatedData, located
 from smaller.kernels import make_kernel
 from smaller.likelihoods import Likelihood, Multinomial, Probit
 from smaller.problem import Solution
@@ -190,6 +191,8 @@ class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
 class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
     """Interface of the classifiers among them: the flow of one fit, and probabilities made in one place."""
 
+    _anywhere = False  # whether rows that are elsewhere are fitted, by `_search_located`
+
     class_weight: Any = None
 
     @abstractmethod
@@ -228,9 +231,9 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
         """Check, search, store: the flow of every fit."""
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
             check_all(self)
-            elsewhere = self._search_elsewhere(X, y, weight, self._logged(progress))
-            if elsewhere is not None:
-                self._store(*elsewhere)
+            there = located(self, X, y, weight) if self._anywhere else None
+            if there is not None:
+                self._store(there, self._search_located(there, self._logged(progress)))
             else:
                 data = check(self, X, y, weight, self.class_weight)
                 basis, centers = self._basis(data)
@@ -238,9 +241,9 @@ class KernelOrLinearClassifier(ClassifierMixin, KernelOrLinear):
             warn_unless_converged(self, self.solution_)
         return self
 
-    def _search_elsewhere(self, X: Any, y: Any, weight: Any, progress: Progress | None) -> tuple[Any, Fitted] | None:
-        """Return classes and weights of rows that are elsewhere, where the model can; None for ordinary arrays."""
-        return None
+    def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
+        """Find the weights by questions to rows that are elsewhere, where the model can."""
+        raise NotImplementedError
 
     def _store(self, data: Any, fitted: Fitted) -> None:
         self._store_weights(fitted)

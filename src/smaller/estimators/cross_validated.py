@@ -21,7 +21,7 @@ from smaller.estimators.fields import checked, choice, flag, with_fields
 from smaller.estimators.fold_scores import choose, score_fold, warn_at_edge
 from smaller.estimators.folds import folds_of
 from smaller.estimators.intervals import ProbabilityRanges
-from smaller.estimators.located import LocatedData, located, refuse_unusual
+from smaller.estimators.located import LocatedData, refuse_unusual
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.regularization_path import RegularizationPath, as_path
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
@@ -121,6 +121,8 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
     (5, 30)
     """
 
+    _anywhere = True
+
     alphas: Any = 100
     eps: float | None = None
     cv: Any = 5
@@ -153,12 +155,7 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
         search = partial(self._search, groups=groups, sample_weight=sample_weight)
         return self._fit(X, y, sample_weight, search, self._check(X, offset))
 
-    def _search_elsewhere(
-        self, X: Any, y: Any, weight: Any, progress: Progress | None
-    ) -> tuple[LocatedData, Fitted] | None:
-        data = located(self, X, y, weight)
-        if data is None:
-            return None
+    def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
         for argument, usual in (("kernel", None), ("scoring", "neg_log_loss"), ("relax", False)):
             refuse_unusual(self, argument, usual)
         forget_relaxed(self)
@@ -178,7 +175,7 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
         best, chosen = choose(found.scores, self.rule, found.allowed)
         path = found.path(best, data.classes)
         solution = self._keep_choice(found.grids, found.scores, best, chosen, path, found.paths[best].points, "engine")
-        return data, Fitted(Linear(), None, solution.w, solution.b, found.units[best].likelihood, solution)
+        return Fitted(Linear(), None, solution.w, solution.b, found.units[best].likelihood, solution)
 
     def _ratios(self) -> list[float]:
         given = [self.l1_ratio] if np.ndim(self.l1_ratio) == 0 else list(self.l1_ratio)

@@ -101,7 +101,7 @@ class IVM(KernelLogistic):
 
     References
     ----------
-    Zhu, Hastie (2005). Kernel logistic regression and the import vector machine. JCGS 14(1).
+    Zhu, Hastie (2005), as for :class:`KLR`.
 
     Examples
     --------

@@ -237,8 +237,8 @@ class JCFO(ScaledKernels):
         strengths. Let them grow; downwards, fits stay in the region of a first model that is too poor.
     random_state : int, RandomState or None, default=None
         For ``n_centers`` and ``n_init``.
-    verbose : int, default=0
-        Log every iteration through the logger "smaller".
+    verbose
+        As in :class:`SMLR`.
 
     Attributes
     ----------

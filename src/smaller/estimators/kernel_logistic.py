@@ -16,7 +16,7 @@ from smaller.estimators.centers import double_rows, short_indices
 from smaller.estimators.fields import checked, choice, number, with_fields
 from smaller.estimators.import_vectors import IVM
 from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
-from smaller.estimators.located import LocatedData, located, refuse_unusual
+from smaller.estimators.located import LocatedData, refuse_unusual
 from smaller.estimators.located_kernels import drawn_centers
 from smaller.factors import pivoted_cholesky
 from smaller.kernels import Kernel, Precomputed, resolve_gamma
@@ -124,6 +124,8 @@ class KLR(AnyKernel, KernelLogistic):
     ('CONVERGED', 0.98)
     """
 
+    _anywhere = True
+
     alpha: Any = number(1.0, least=0.0, open_left=True, words=("evidence",), kw_only=False)
     centers: str = choice("random", "kmeans", "pivoted")
 
@@ -214,12 +216,7 @@ class KLR(AnyKernel, KernelLogistic):
         dual = whitened.dual_coef(solution.w)
         return Fitted(kernel_basis, support, dual, solution.b, model.likelihood, solution)
 
-    def _search_elsewhere(
-        self, X: Any, y: Any, weight: Any, progress: Progress | None
-    ) -> tuple[LocatedData, Fitted] | None:
-        data = located(self, X, y, weight)
-        if data is None:
-            return None
+    def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
         refuse_unusual(self, "centers", "random")
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
             if value in ("evidence", "cv"):
@@ -236,7 +233,7 @@ class KLR(AnyKernel, KernelLogistic):
         dual = whitened.dual_coef(solution.w)
         kernel_basis = KernelBasis(basis.kernel, whitened.centers)
         likelihood = problem.rows.likelihood
-        return data, Fitted(kernel_basis, numbers[order[: L.shape[1]]], dual, solution.b, likelihood, solution)
+        return Fitted(kernel_basis, numbers[order[: L.shape[1]]], dual, solution.b, likelihood, solution)
 
     def _check_memory(self, m: int) -> None:
         limit = checked(self, "memory_limit")

@@ -59,12 +59,8 @@ class OrdinalSMLR(AnyKernel, KernelOrLinearClassifier):
         For ``alpha="cv"``, as in :class:`SMLRCV`.
     tol : float, default=1e-6
         The duality gap at the solution is at most ``tol`` times the negative log-likelihood of the thresholds alone.
-    max_iter : int, default=1000
-        Limit on outer iterations.
-    random_state : int, RandomState or None, default=None
-        For the choice of ``n_centers``.
-    verbose : int, default=0
-        Log every iteration through the logger "smaller".
+    max_iter, random_state, verbose
+        As in :class:`SMLR`.
 
     Attributes
     ----------

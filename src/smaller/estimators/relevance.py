@@ -73,10 +73,8 @@ class RVR(ChosenWidth, AnyKernel, KernelOrLinearRegressor):
         The search ends when no single change gains that much log evidence.
     max_iter : int, default=1000
         Limit on rounds, each with one exact refit.
-    random_state : int, RandomState or None, default=None
-        For the choice of ``n_centers``.
-    verbose : int, default=0
-        Log every round through the logger "smaller".
+    random_state, verbose
+        As in :class:`SMLR`; rounds are logged.
 
     Attributes
     ----------
@@ -251,8 +249,7 @@ class RVC(ChosenWidth, AnyKernel, KernelOrLinearClassifier):
 
     References
     ----------
-    Tipping (2001). Sparse Bayesian learning and the relevance vector machine. JMLR 1.
-    Tipping, Faul (2003). Fast marginal likelihood maximisation for sparse Bayesian models. AISTATS.
+    Tipping (2001) and Tipping, Faul (2003), as for :class:`RVR`.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from smaller.estimators.base import Fitted, warn_unless_converged
 from smaller.estimators.blocks import Blocks, check_blocks, forget_blocks, store_blocks
 from smaller.estimators.fields import checked, choice, flag, with_fields
 from smaller.estimators.intervals import ProbabilityRanges
-from smaller.estimators.located import LocatedData, assemble_rows, located, refuse_unusual
+from smaller.estimators.located import LocatedData, assemble_rows, refuse_unusual
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import assemble
@@ -90,10 +90,8 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
         features.
     max_iter : int, default=1000
         Limit on the outer iterations of every solve; in greedy mode, on updates as a multiple of the number of weights.
-    random_state : int, RandomState or None, default=None
-        For the choice of ``n_centers``.
-    verbose : int, default=0
-        Log every iteration through the logger "smaller".
+    random_state, verbose
+        As in :class:`SMLR`.
 
     Attributes
     ----------
@@ -144,6 +142,7 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     (15, 1.15, 'CONVERGED')
     """
 
+    _anywhere = True
     _soft_labels = False
 
     mode: str = choice("path", "greedy")
@@ -172,19 +171,9 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
         ended = Ended(basis, assembly, found.solution.w, found.solution.b)
         return relaxed(self, fitted, ended, data, partial(self._repeat, blocks), self.cv)
 
-    def _search_elsewhere(
-        self, X: Any, y: Any, weight: Any, progress: Progress | None
-    ) -> tuple[LocatedData, Fitted] | None:
-        data = located(self, X, y, weight)
-        if data is None:
-            return None
-        for argument, usual in (
-            ("kernel", None),
-            ("mode", "path"),
-            ("blocks", None),
-            ("relax", False),
-            ("count", "canonical"),
-        ):
+    def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
+        unusual = {"kernel": None, "mode": "path", "blocks": None, "relax": False, "count": "canonical"}
+        for argument, usual in unusual.items():
             refuse_unusual(self, argument, usual)
         forget_relaxed(self)
         forget_blocks(self)
@@ -198,7 +187,7 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
         )
         self.alpha_, self.n_active_, self.log_evidence_ = found.alpha, found.n_active, found.log_evidence
         w, b = units.to_user(found.solution.w, found.solution.b)
-        return data, Fitted(Linear(), None, w, b, units.likelihood, replace(found.solution, w=w, b=b))
+        return Fitted(Linear(), None, w, b, units.likelihood, replace(found.solution, w=w, b=b))
 
     def _blocks(self, data: TrainingData, centers: Array | None) -> Blocks | None:
         if self.blocks is None:

@@ -17,7 +17,7 @@ from smaller.estimators.base import Fitted, feature_names
 from smaller.estimators.equal_rows import row_keys
 from smaller.estimators.fields import checked, flag, number, with_fields
 from smaller.estimators.intervals import ProbabilityRanges, refuse_ranges
-from smaller.estimators.located import LocatedData, assemble_rows, located
+from smaller.estimators.located import LocatedData, assemble_rows
 from smaller.estimators.located_kernels import drawn_centers
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.solver_choice import check_solver
@@ -79,6 +79,8 @@ def assemble(
 class _MultinomialClassifier(MultinomialArguments, OffsetClassifier):
     """Interface: the multinomial likelihood with an elastic-net prior of fixed strength."""
 
+    _anywhere = True
+
     alpha: float = number(1.0, least=0.0, kw_only=False)
     solver: Any = "auto"
     warm_start: bool = flag(False)
@@ -118,14 +120,7 @@ class _MultinomialClassifier(MultinomialArguments, OffsetClassifier):
         w, b = assembly.to_user(solution.w, solution.b)
         return Fitted(basis, centers, w, b, assembly.problem.likelihood, replace(solution, w=w, b=b))
 
-    def _search_elsewhere(
-        self, X: Any, y: Any, weight: Any, progress: Progress | None
-    ) -> tuple[LocatedData, Fitted] | None:
-        data = located(self, X, y, weight)
-        return None if data is None else (data, self._search_located(data, progress))
-
     def _search_located(self, data: LocatedData, progress: Progress | None) -> Fitted:
-        """Find the weights by questions to rows."""
         basis: Basis = Linear()
         centers = None
         if self.kernel is not None:

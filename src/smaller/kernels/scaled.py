@@ -158,8 +158,8 @@ class Linear:
 
     Parameters
     ----------
-    gamma : float or array of shape (p,)
-        Scales, all >= 0; a number serves every feature.
+    gamma
+        As in `RBF`.
 
     Examples
     --------

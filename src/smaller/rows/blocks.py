@@ -70,12 +70,9 @@ class Blocks:
     Examples
     --------
     >>> import numpy as np
-    >>> from smaller.designs import as_design
     >>> from smaller.likelihoods import Multinomial
     >>> from smaller.rows import Blocks, HostRows
-    >>> likelihood = Multinomial(2)
-    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
-    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows = HostRows.of(np.eye(4), [0, 1, 0, 1], Multinomial(2))
     >>> Blocks.cut(rows, 2).n_rows
     4
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.designs import Coordinates, Design, reciprocal
+from smaller.designs import Coordinates, Design, as_design, reciprocal
 from smaller.likelihoods import Curvature, Likelihood
 from smaller.likelihoods.protocol import by_column
 from smaller.rows.memo import Memo
@@ -38,12 +38,9 @@ class HostRows:
     Examples
     --------
     >>> import numpy as np
-    >>> from smaller.designs import as_design
     >>> from smaller.likelihoods import Multinomial
     >>> from smaller.rows import HostRows, Place
-    >>> likelihood = Multinomial(2)
-    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
-    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows = HostRows.of(np.eye(4), [0, 1, 0, 1], Multinomial(2))
     >>> [reply] = rows.at([Place.of(np.zeros((4, 1)), np.zeros(1))])
     >>> bool(np.isclose(reply.loss, 4 * np.log(2)))
     True
@@ -59,6 +56,11 @@ class HostRows:
     labels: Array | None = None
     features: Array | None = None
     _memo: Memo = field(default_factory=Memo, init=False, repr=False)
+
+    @classmethod
+    def of(cls, X: Any, labels: Any, likelihood: Likelihood) -> HostRows:
+        """Return a matrix and its labels, or responses, under a likelihood; every row counts once."""
+        return cls(as_design(X), likelihood.encode(np.asarray(labels)), None, likelihood)
 
     @classmethod
     def joined(cls, parts: Sequence[HostRows]) -> HostRows:

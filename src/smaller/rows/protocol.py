@@ -126,12 +126,9 @@ class Reply(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from smaller.designs import as_design
     >>> from smaller.likelihoods import Multinomial
     >>> from smaller.rows import HostRows, Place
-    >>> likelihood = Multinomial(2)
-    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
-    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows = HostRows.of(np.eye(4), [0, 1, 0, 1], Multinomial(2))
     >>> [reply] = rows.at([Place.of(np.zeros((4, 1)), np.zeros(1))])
     >>> reply.G[:, 0].tolist()
     [0.5, -0.5, 0.5, -0.5]
@@ -157,12 +154,9 @@ class Totals:
     Examples
     --------
     >>> import numpy as np
-    >>> from smaller.designs import as_design
     >>> from smaller.likelihoods import Multinomial
     >>> from smaller.rows import HostRows
-    >>> likelihood = Multinomial(2)
-    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
-    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows = HostRows.of(np.eye(4), [0, 1, 0, 1], Multinomial(2))
     >>> rows.totals().mean.tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
@@ -224,12 +218,9 @@ class Local:
     Examples
     --------
     >>> import numpy as np
-    >>> from smaller.designs import as_design
     >>> from smaller.likelihoods import Multinomial
     >>> from smaller.rows import HostRows
-    >>> likelihood = Multinomial(2)
-    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
-    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows = HostRows.of(np.eye(4), [0, 1, 0, 1], Multinomial(2))
     >>> rows.local.design.shape
     (4, 4)
     """
@@ -251,12 +242,9 @@ class Rows(Protocol):
     Examples
     --------
     >>> import numpy as np
-    >>> from smaller.designs import as_design
     >>> from smaller.likelihoods import Multinomial
     >>> from smaller.rows import HostRows, Place
-    >>> likelihood = Multinomial(2)
-    >>> y = likelihood.encode(np.array([0, 1, 0, 1]))
-    >>> rows = HostRows(as_design(np.eye(4)), y, None, likelihood)
+    >>> rows = HostRows.of(np.eye(4), [0, 1, 0, 1], Multinomial(2))
     >>> rows.n_rows, rows.n_columns
     (4, 4)
     >>> rows.outputs(Place.of(np.ones((4, 1)), np.zeros(1)))[:, 0].tolist()

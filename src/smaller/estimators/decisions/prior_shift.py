@@ -119,18 +119,7 @@ class PriorShiftClassifier(DecisionClassifier):
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Posterior probabilities under `priors_`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`.
-        """
+        """Return the probabilities (n_samples, n_classes) of the classes under `priors_`."""
         return adjust_priors(super().predict_proba(X), self.train_priors_, self.priors_)[0]
 
 

@@ -79,18 +79,7 @@ class RejectOptionClassifier(DecisionClassifier):
         return label
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class of least expected loss, or `reject_label`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Class labels and reject labels.
-        """
+        """Return the class (n_samples,) of least expected loss for every row, or `reject_label`."""
         decisions = self._decide(X, self.threshold)
         labels = np.asarray(self.classes_[decisions.decision])
         if self.threshold is None:
@@ -98,18 +87,7 @@ class RejectOptionClassifier(DecisionClassifier):
         return _replace(labels, decisions.rejected, self._label(self.classes_))
 
     def rejected(self, X: Any) -> NDArray[np.bool_]:
-        """Tell which rows are rejected.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            True where the least expected loss exceeds `threshold`.
-        """
+        """Tell for every row (n_samples,) whether it is rejected: its least expected loss exceeds `threshold`."""
         return self._decide(X, self.threshold).rejected
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:

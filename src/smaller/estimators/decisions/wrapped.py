@@ -101,18 +101,7 @@ class DecisionClassifier(DocumentationLink, ClassifierMixin, MetaEstimatorMixin,
         return np.asarray(self.estimator_.feature_names_in_)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Posterior probabilities of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`.
-        """
+        """Return the probabilities (n_samples, n_classes) of the classes, in the order of `classes_`."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
 
@@ -122,33 +111,14 @@ class DecisionClassifier(DocumentationLink, ClassifierMixin, MetaEstimatorMixin,
             return np.log(self.predict_proba(X))
 
     def expected_loss(self, X: Any) -> FloatArray:
-        """Return the expected loss of deciding for each class; `predict` takes the least.
+        """Return the expected loss (n_samples, n_classes) of deciding for each class; `predict` takes the least.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            `predict_proba(X) @ loss`, or `1 - predict_proba(X)` for the 0-1 loss.
+        It is `predict_proba(X) @ loss`, or `1 - predict_proba(X)` for the 0-1 loss.
         """
         return expected_loss(self.predict_proba(X), self._loss())
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class of least expected loss.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Class labels.
-        """
+        """Return the class (n_samples,) of least expected loss for every row."""
         decision = self._decide(X).decision
         return np.asarray(self.classes_[decision])
 
