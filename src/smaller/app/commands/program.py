@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from smaller.app.commands.fit import demo, fit
 from smaller.app.commands.path import path
 from smaller.app.commands.predict import predict
 from smaller.app.study import UnusableModelError
-from smaller.app.study.answer import ADVICE
+from smaller.app.study.observed import ADVICE
 from smaller.app.tables import TableError
 from smaller.persistence import ModelFileError
 
@@ -57,30 +58,37 @@ def run() -> None:
             raise KeyboardInterrupt
     except (typer.Exit, SystemExit) as error:
         code = getattr(error, "exit_code", getattr(error, "code", 0))
-    except (KeyboardInterrupt, typer.Abort):
-        code = _fail("interrupted; nothing was written.", 130)
-    except _USAGE_ERROR as error:
-        code = _fail(error.format_message(), 2)
-    except (TableError, ModelFileError) as error:
-        code = _fail(str(error), 2)
-    except UnusableModelError as error:
-        code = _fail(str(error), 4)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:
-        code = _fail(f"{error.filename or 'file'}: {error.strerror or error}.", 2)
-    except (np.linalg.LinAlgError, OverflowError, FloatingPointError) as error:
-        code = _fail(f"the columns cannot be computed with ({error}): {ADVICE}", 4)
-    except MemoryError:
-        code = _fail("there is not enough memory for this table: take a sample of its rows or fewer columns.", 2)
-    except Exception as error:
-        if os.environ.get("SMALLER_DEBUG"):
-            traceback.print_exc()
-        code = _fail(f"unexpected {type(error).__name__}: {error} (set SMALLER_DEBUG=1 for details, and report it).", 3)
+    except (Exception, KeyboardInterrupt) as error:
+        code, sentence = _explain(error)
+        sys.stderr.write(f"smaller: {' '.join(sentence.split())}\n")
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(sentence: str, code: int) -> int:
-    sys.stderr.write(f"smaller: {' '.join(sentence.split())}\n")
-    return code
+_FAILURES: tuple[tuple[Any, int, Callable[[Any], str]], ...] = (  # what was raised (the first that fits), exit code
+    ((KeyboardInterrupt, typer.Abort), 130, lambda error: "interrupted; nothing was written."),
+    (_USAGE_ERROR, 2, lambda error: str(error.format_message())),
+    ((TableError, ModelFileError), 2, str),
+    (UnusableModelError, 4, str),
+    (OSError, 2, lambda error: f"{error.filename or 'file'}: {error.strerror or error}."),
+    (
+        (np.linalg.LinAlgError, OverflowError, FloatingPointError), 4,
+        lambda error: f"the columns cannot be computed with ({error}): {ADVICE}",
+    ),
+    (
+        MemoryError, 2,
+        lambda error: "there is not enough memory for this table: take a sample of its rows or fewer columns.",
+    ),
+)  # fmt: skip
+
+
+def _explain(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the sentence for what went wrong."""
+    for kinds, code, sentence in _FAILURES:
+        if isinstance(error, kinds):
+            return code, sentence(error)
+    if os.environ.get("SMALLER_DEBUG"):
+        traceback.print_exception(error)
+    return 3, f"unexpected {type(error).__name__}: {error} (set SMALLER_DEBUG=1 for details, and report it)."

@@ -24,7 +24,7 @@ from smaller.app.study.verdict import cost_of_sparsity, verdict
 from smaller.app.tables import Table
 from smaller.arrays import Array
 
-__all__ = ["ADVICE", "Study", "TableModel", "facts_of", "run_study"]
+__all__ = ["Study", "TableModel", "facts_of", "run_study"]
 
 
 @dataclass(frozen=True)
