@@ -107,10 +107,10 @@ def reciprocal(a: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Dense:
-    """A dense matrix of any array namespace; NumPy matrices are stored column by column."""
+class _Stored:
+    """A matrix as it is stored."""
 
-    X: Array
+    X: Any
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -123,6 +123,11 @@ class Dense:
     @property
     def matrix(self) -> Any:
         return self.X
+
+
+@dataclass(frozen=True)
+class Dense(_Stored):
+    """A dense matrix of any array namespace; NumPy matrices are stored column by column."""
 
     @property
     def _narrow(self) -> bool:
@@ -234,22 +239,8 @@ class Dense:
 
 
 @dataclass(frozen=True)
-class Csc:
+class Csc(_Stored):
     """A SciPy sparse matrix, column by column; 32- or 64-bit indices, float32 or float64 values."""
-
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.X.shape[0], self.X.shape[1]
-
-    @property
-    def dtype(self) -> Any:
-        return self.X.dtype
-
-    @property
-    def matrix(self) -> Any:
-        return self.X
 
     def forward(self, w: Array) -> Array:
         used = np.flatnonzero(w.any(axis=1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
-from smaller.app.cli import main
 from smaller.app.study.discrimination import area, area_interval
 from smaller.app.study.recalibration import recalibrate
 
@@ -40,18 +38,6 @@ def folder(tmp_path_factory: Any) -> Path:
                 label = "" if name == "new" and i % 50 == 0 else ("ill" if ill[i] else "well")
                 writer.writerow([*np.round(X[i], 4), sites[i], i // 2, label])
     return here
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["smaller", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import sqlite3
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,24 +14,11 @@ import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
-from smaller.app.cli import main
 
 EVALUATOR = re.findall(
     r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8"), re.S
 )[0]
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["smaller", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

@@ -27,10 +27,8 @@ def sentences(remarks: list[Remark], n_rows: int) -> list[str]:
     told = []
     for kind in kinds:
         those = [remark for remark in remarks if remark.kind == kind]
-        if len(those) <= SINGLY:
-            told += [_ONE[kind](remark, n_rows) for remark in those]
-        else:
-            told.append(_MANY[kind](those, n_rows))
+        of_one, of_many = _SENTENCES[kind]
+        told += [of_one(one, n_rows) for one in those] if len(those) <= SINGLY else [of_many(those, n_rows)]
     return told
 
 
@@ -61,32 +59,38 @@ def _gaps(remarks: list[Remark], n_rows: int) -> str:
 
 MARKED = 5  # gaps from which they get a feature of their own
 
-_ONE: dict[str, Callable[[Remark, int], str]] = {
-    "empty": lambda remark, n: f"Column {remark.column!r} is empty and was left out.",
-    "constant": lambda remark, n: f"Column {remark.column!r} is constant and was left out.",
-    "counter": lambda remark, n: (
-        f"Column {remark.column!r} has another whole number in every row, like an identifier, and was left out; "
-        f"--feature {remark.column!r} keeps it."
+# What is said of one column, and of many of a kind.
+_SENTENCES: dict[str, tuple[Callable[[Remark, int], str], Callable[[list[Remark], int], str]]] = {
+    "empty": (
+        lambda one, n: f"Column {one.column!r} is empty and was left out.",
+        lambda many, n: f"{len(many):,} columns are empty and were left out: {_names(many)}.",
     ),
-    "identifier": lambda remark, n: (
-        f"Column {remark.column!r} has {remark.cells} different texts, looks like an identifier and was left out."
+    "constant": (
+        lambda one, n: f"Column {one.column!r} is constant and was left out.",
+        lambda many, n: f"{len(many):,} columns are constant and were left out: {_names(many)}.",
     ),
-    "gaps": _gap,
-    "cells": lambda remark, n: f"Column {remark.column!r}: {remark.text}.",
-}
-_MANY: dict[str, Callable[[list[Remark], int], str]] = {
-    "empty": lambda remarks, n: f"{len(remarks):,} columns are empty and were left out: {_names(remarks)}.",
-    "constant": lambda remarks, n: f"{len(remarks):,} columns are constant and were left out: {_names(remarks)}.",
-    "counter": lambda remarks, n: (
-        f"{len(remarks):,} columns have another whole number in every row, like identifiers, and were left out: "
-        f"{_names(remarks)}; --feature keeps one."
+    "counter": (
+        lambda one, n: (
+            f"Column {one.column!r} has another whole number in every row, like an identifier, and was left out; "
+            f"--feature {one.column!r} keeps it."
+        ),
+        lambda many, n: (
+            f"{len(many):,} columns have another whole number in every row, like identifiers, and were left out: "
+            f"{_names(many)}; --feature keeps one."
+        ),
     ),
-    "identifier": lambda remarks, n: (
-        f"{len(remarks):,} columns of text look like identifiers and were left out: {_names(remarks)}."
+    "identifier": (
+        lambda one, n: (
+            f"Column {one.column!r} has {one.cells} different texts, looks like an identifier and was left out."
+        ),
+        lambda many, n: f"{len(many):,} columns of text look like identifiers and were left out: {_names(many)}.",
     ),
-    "gaps": _gaps,
-    "cells": lambda remarks, n: (
-        f"{len(remarks):,} columns of text are read as numbers: {_names(remarks)}; for example {remarks[0].column!r}: "
-        f"{remarks[0].text}."
+    "gaps": (_gap, _gaps),
+    "cells": (
+        lambda one, n: f"Column {one.column!r}: {one.text}.",
+        lambda many, n: (
+            f"{len(many):,} columns of text are read as numbers: {_names(many)}; for example {many[0].column!r}: "
+            f"{many[0].text}."
+        ),
     ),
 }

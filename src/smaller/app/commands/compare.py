@@ -8,23 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from smaller.app.commands.options import (
-    AsJson,
-    Drop,
-    Encoding,
-    Group,
-    Header,
-    Ids,
-    Missing,
-    Order,
-    Quiet,
-    Rule,
-    Seed,
-    TablePath,
-    Target,
-    Threads,
-    UsedFeature,
-)
+from smaller.app.commands import options
 from smaller.app.commands.steps import check_choice, emit, progress, say, shared_threads
 from smaller.app.study import Procedure, Question, available_models, prepare
 from smaller.app.tables import read_table
@@ -33,21 +17,21 @@ __all__ = ["compare"]
 
 
 def compare(
-    table: TablePath,
-    target: Target,
-    drop: Drop = None,
-    group: Group = None,
-    ids: Ids = None,
-    order: Order = None,
-    feature: UsedFeature = None,
-    missing: Missing = "fill",
-    encoding: Encoding = None,
-    header: Header = None,
-    rule: Rule = "1se",
-    seed: Seed = 0,
-    threads: Threads = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    table: options.TablePath,
+    target: options.Target,
+    drop: options.Drop = None,
+    group: options.Group = None,
+    ids: options.Ids = None,
+    order: options.Order = None,
+    feature: options.UsedFeature = None,
+    missing: options.Missing = "fill",
+    encoding: options.Encoding = None,
+    header: options.Header = None,
+    rule: options.Rule = "1se",
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Judge every model on the same held-out rows of one table."""
     from smaller.app.study.compare import compare_models

@@ -11,23 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from smaller.app.commands.options import (
-    AsJson,
-    Drop,
-    Encoding,
-    Group,
-    Header,
-    Ids,
-    Missing,
-    Order,
-    Quiet,
-    Rule,
-    Seed,
-    TablePath,
-    Target,
-    Threads,
-    UsedFeature,
-)
+from smaller.app.commands import options
 from smaller.app.commands.screen import show
 from smaller.app.commands.steps import check_choice, check_folder, progress, say, shared_threads, write
 from smaller.app.study import Data, Procedure, Question, available_models, prepare, run_study
@@ -37,19 +21,19 @@ __all__ = ["demo", "fit"]
 
 
 def fit(
-    table: TablePath,
-    target: Target,
+    table: options.TablePath,
+    target: options.Target,
     model: Annotated[str, typer.Option(help="smlr, sbmlr, ivm, jcfo, sparse-probit or auto.")] = "smlr",
     out: Annotated[Path, typer.Option(help="Folder for report, features and model.")] = Path("smaller-report"),
-    drop: Drop = None,
-    group: Group = None,
-    ids: Ids = None,
-    order: Order = None,
-    feature: UsedFeature = None,
-    missing: Missing = "fill",
-    encoding: Encoding = None,
-    header: Header = None,
-    rule: Rule = "1se",
+    drop: options.Drop = None,
+    group: options.Group = None,
+    ids: options.Ids = None,
+    order: options.Order = None,
+    feature: options.UsedFeature = None,
+    missing: options.Missing = "fill",
+    encoding: options.Encoding = None,
+    header: options.Header = None,
+    rule: options.Rule = "1se",
     repeats: Annotated[
         int | None, typer.Option(min=1, max=100, help="Times cross-validation is done; by table size if left out.")
     ] = None,
@@ -59,10 +43,10 @@ def fit(
         str | None, typer.Option(help="Grades of the target from lowest to highest: low,middle,high.")
     ] = None,
     eps: Annotated[float | None, typer.Option(help="Smallest strength as a share of the largest.")] = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fit a model to a table and write a report.
 
@@ -109,7 +93,7 @@ def _study(
 def demo(
     data_name: Annotated[str, typer.Option("--data", help="tumours (two classes) or wines (three).")] = "tumours",
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("smaller-demo"),
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fit a data set that comes with scikit-learn and write a report."""
     from sklearn import datasets
