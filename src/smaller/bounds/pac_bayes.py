@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 
+from .bound import Bound
 from .divergence import Floats, binary_kl_inverse
 from .gibbs import error_probabilities, gaussian_probabilities, monte_carlo_risk, positive_probabilities
 from .posterior import LaplacePosterior, Objective, choose_posterior, signed_sample
@@ -20,8 +21,8 @@ __all__ = ["PacBayesBound", "pac_bayes_bound", "pac_bayes_path"]
 MONTE_CARLO_SHARE = 0.1  # of delta, spent on the draws
 
 
-@dataclass(frozen=True, eq=False)
-class PacBayesBound:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PacBayesBound(Bound):
     """What is certified, for whom, and from which parts.
 
     Attributes
@@ -74,26 +75,12 @@ class PacBayesBound:
     True
     """
 
-    value: float
-    classifier: str
-    delta: float
     gibbs_value: float
     empirical_risk: float
     risk_correction: float
-    divergence: float
     allowance: float
-    n_samples: int
-    alpha: float
     n_alphas: int
-    posterior: LaplacePosterior
     risk: str
-    certified: bool
-    assumptions: tuple[str, ...]
-
-    @property
-    def confidence(self) -> float:
-        """Probability, over the draw of the sample, that the bound holds."""
-        return 1.0 - self.delta
 
     @property
     def point_value(self) -> float:

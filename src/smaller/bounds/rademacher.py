@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .bound import Bound
 from .divergence import Floats
 from .gibbs import error_probabilities, gaussian_probabilities, positive_probabilities
 from .posterior import LaplacePosterior, Objective, choose_posterior, signed_sample
@@ -17,8 +18,8 @@ from .rules import LinearRule, check_assumptions, read_problem
 __all__ = ["RademacherBound", "rademacher_bound"]
 
 
-@dataclass(frozen=True, eq=False)
-class RademacherBound:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RademacherBound(Bound):
     """What is certified about the point classifier, and from which parts.
 
     Attributes
@@ -63,25 +64,11 @@ class RademacherBound:
     True
     """
 
-    value: float
-    classifier: str
-    delta: float
     empirical_loss: float
     complexity: float
     deviation: float
-    divergence: float
     margin: float
-    n_samples: int
     n_tried: int
-    alpha: float
-    posterior: LaplacePosterior
-    certified: bool
-    assumptions: tuple[str, ...]
-
-    @property
-    def confidence(self) -> float:
-        """Probability, over the draw of the sample, that the bound holds."""
-        return 1.0 - self.delta
 
 
 def rademacher_bound(

@@ -6,7 +6,7 @@ from typing import Any
 
 from smaller.estimators.fields import choice, flag, integer, number, with_fields
 
-__all__ = ["AdaptiveArguments", "AnyKernel", "MultinomialArguments", "StructureArguments"]
+__all__ = ["AdaptiveArguments", "AnyKernel", "FoldArguments", "MultinomialArguments", "StructureArguments"]
 
 
 @with_fields
@@ -39,6 +39,15 @@ class StructureArguments:
     upper_limits: Any = None
     positive: bool = flag(False)
     exclude: Any = None
+
+
+@with_fields
+class FoldArguments:
+    """How strengths are chosen by cross-validation."""
+
+    cv: Any = 5
+    rule: str = choice("min", "1se")
+    n_jobs: int | None = None
 
 
 @with_fields

@@ -12,12 +12,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array
 from smaller.bases import Basis, Linear
-from smaller.estimators.arguments import MultinomialArguments, StructureArguments
+from smaller.estimators.arguments import FoldArguments, MultinomialArguments, StructureArguments
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
 from smaller.estimators.cv_elsewhere import cross_paths
 from smaller.estimators.feature_cap import affordable, check_max_features
-from smaller.estimators.fields import checked, choice, flag, with_fields
+from smaller.estimators.fields import checked, flag, with_fields
 from smaller.estimators.fold_scores import choose, score_fold, warn_at_edge
 from smaller.estimators.folds import folds_of
 from smaller.estimators.intervals import ProbabilityRanges
@@ -44,7 +44,7 @@ __all__ = ["SMLRCV"]
 
 
 @with_fields
-class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, OffsetClassifier):
+class SMLRCV(FoldArguments, StructureArguments, ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     """Sparse multinomial logistic regression with the strength chosen by cross-validation.
 
     One path on all rows and one per fold, all on the same grid; see :class:`SMLR` for the model. Scaling belongs in a
@@ -125,12 +125,9 @@ class SMLRCV(StructureArguments, ProbabilityRanges, MultinomialArguments, Offset
 
     alphas: Any = 100
     eps: float | None = None
-    cv: Any = 5
     scoring: Any = "neg_log_loss"
-    rule: str = choice("min", "1se")
     max_features: int | None = None
     relax: bool = flag(False)
-    n_jobs: int | None = None
     l1_ratio: Any = 1.0
     solver: str = "auto"
 

@@ -14,9 +14,10 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from smaller.arrays import Array
 from smaller.bases import Basis
+from smaller.estimators.arguments import FoldArguments
 from smaller.estimators.base import Fitted
 from smaller.estimators.callbacks import with_callbacks
-from smaller.estimators.fields import anything, choice, with_fields
+from smaller.estimators.fields import anything, with_fields
 from smaller.estimators.folds import classes_in, folds_of
 from smaller.estimators.jcfo import JCFO, ScaledKernels
 from smaller.estimators.widths import log_likelihoods
@@ -28,7 +29,7 @@ __all__ = ["JCFOCV"]
 
 
 @with_fields
-class JCFOCV(ScaledKernels):
+class JCFOCV(FoldArguments, ScaledKernels):
     """JCFO with both strengths chosen by cross-validated log-likelihood.
 
     In every fold and for every ``alpha`` the fits go up ``alphas_scales``, each from the end of the one before, so that
@@ -84,9 +85,6 @@ class JCFOCV(ScaledKernels):
 
     alphas: Any = anything((3.0, 1.0, 0.3), kw_only=False)
     alphas_scales: Any = anything((30.0, 10.0, 3.0, 1.0, 0.3), kw_only=False)
-    cv: Any = 5
-    rule: str = choice("min", "1se")
-    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from smaller.arrays import Array
 from smaller.bases import Basis
-from smaller.estimators.arguments import AnyKernel
+from smaller.estimators.arguments import AnyKernel, FoldArguments
 from smaller.estimators.base import Fitted, KernelOrLinearClassifier
 from smaller.estimators.block_answers import where_rows_are
 from smaller.estimators.callbacks import with_callbacks
@@ -27,7 +27,7 @@ __all__ = ["OrdinalSMLR"]
 
 
 @with_fields
-class OrdinalSMLR(AnyKernel, KernelOrLinearClassifier):
+class OrdinalSMLR(FoldArguments, AnyKernel, KernelOrLinearClassifier):
     """Sparse proportional-odds regression for grades and stages: exact and certified.
 
     Every step up the grades has the odds of the same score ``x'w``, cut by its own threshold::
@@ -113,10 +113,7 @@ class OrdinalSMLR(AnyKernel, KernelOrLinearClassifier):
     penalty_factors: Any = None
     alphas: Any = 50
     eps: float | None = None
-    cv: Any = 5
     scoring: Any = "neg_log_loss"
-    rule: str = choice("min", "1se")
-    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
@@ -124,19 +121,17 @@ class OrdinalSMLR(AnyKernel, KernelOrLinearClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+        X, sample_weight
+            As in :meth:`SMLR.fit`.
         y : array-like of shape (n_samples,)
             Grades.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Observation weights >= 0; an integer weight equals repeating the row.
         groups : array-like of shape (n_samples,), default=None
             Passed to the splitter of ``alpha="cv"``.
 
         Returns
         -------
         self : OrdinalSMLR
-            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
+            The fitted estimator, left as it was before if fitting fails.
         """
         search = partial(self._search, groups=groups, sample_weight=sample_weight)
         return self._fit(X, y, sample_weight, search, graded_data)

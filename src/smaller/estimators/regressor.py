@@ -35,17 +35,15 @@ class KernelOrLinearRegressor(RegressorMixin, KernelOrLinear):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training rows; with ``kernel="precomputed"`` the square kernel matrix.
+        X, sample_weight
+            As in :meth:`SMLR.fit`.
         y : array-like of shape (n_samples,)
             Responses.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Observation weights >= 0; an integer weight equals repeating the row.
 
         Returns
         -------
         self : estimator
-            The fitted estimator. If fitting fails or is interrupted, the estimator is left as it was before.
+            The fitted estimator, left as it was before if fitting fails.
         """
         with unchanged_on_failure(self), reported_progress(self, X, y) as progress:
             check_all(self)

@@ -40,10 +40,8 @@ class PriorShiftClassifier(DecisionClassifier):
 
     Attributes
     ----------
-    estimator_ : classifier
-        The fitted estimator.
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
+    estimator_, classes_
+        As in :class:`MinimumRiskClassifier`.
     train_priors_ : ndarray of shape (n_classes,)
         Class priors of training.
     priors_ : ndarray of shape (n_classes,)

@@ -116,12 +116,8 @@ class RejectOptionClassifier(DecisionClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Labelled rows, not those of training.
-        y : array-like of shape (n_samples,)
-            True labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+        X, y, sample_weight
+            As in `score`; labelled rows, not those of training.
 
         Returns
         -------
