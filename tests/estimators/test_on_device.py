@@ -106,6 +106,8 @@ def test_what_cannot_be_is_a_sentence_and_nothing_is_half_fitted(
 def test_kernel_machines_are_fitted_in_memory() -> None:
     with pytest.raises(TypeError, match=r"\.cpu\(\) on a tensor"):
         KLR().fit(strict(X), strict(Y))
+    with pytest.raises(TypeError, match=r"\.cpu\(\) on a tensor"):
+        SMLR(kernel="rbf", n_centers=5).fit(strict(X), strict(Y))
 
 
 def test_without_dispatch_a_sentence_says_how_to_switch_it_on() -> None:

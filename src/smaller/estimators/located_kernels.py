@@ -25,6 +25,8 @@ def drawn_centers(estimator: Any, data: LocatedData) -> tuple[KernelBasis, Array
     name = type(estimator).__name__
     if estimator.kernel == "precomputed":
         raise ValueError(f"{name}(kernel='precomputed') needs arrays in memory: name the kernel, or pass a callable.")
+    if "local" in data.rows.offers and not isinstance(data.rows.local.y, np.ndarray):
+        raise TypeError(f"{name} with a kernel works on the host: call .cpu() on a tensor, .get() on a CuPy array.")
     count = checked(estimator, "n_centers")
     if count is None:
         raise ValueError(f"{name} needs n_centers for rows that are elsewhere: so many of them become kernel centres.")
