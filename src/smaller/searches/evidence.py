@@ -45,13 +45,13 @@ __all__ = [
     "Strengths",
     "bracket_tol",
     "count_weights",
-    "end_of",
     "find_crossing",
     "find_strength",
     "integrated",
     "laplace",
     "log_evidence",
     "meets",
+    "outcome",
     "position",
 ]
 
@@ -264,12 +264,17 @@ def find_strength(
     ends with, as the paper does. ``finest`` steps of the grid, 7.5e-5 of the strength each, may be left open.
     """
     grid = Grid(problem, tol, max_iter, progress, canonical, finest=finest)
+    return _fit(grid, *outcome(grid, fallback))
+
+
+def outcome(grid: Strengths, fallback: str) -> tuple[Solved, Status]:
+    """Return the optimum at which f falls through 1 or, where it never does, what ``fallback`` says."""
     found, best = find_crossing(grid)
     if found is not None:
-        return _fit(grid, found, Status.STOPPED if grid.stopped else end_of(found))
+        return found, Status.STOPPED if grid.stopped else _end_of(found)
     if best is None or fallback == "null":
-        return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)
-    return _fit(grid, grid.at(best.k, best), Status.NO_FIXED_POINT)
+        return grid.at(0, None), Status.NO_FIXED_POINT
+    return grid.at(best.k, best), Status.NO_FIXED_POINT
 
 
 def find_crossing(grid: Strengths) -> tuple[Solved | None, Solved | None]:
@@ -294,7 +299,7 @@ def meets(log_f: float) -> bool:
     return abs(math.expm1(log_f)) < _FLAT
 
 
-def end_of(solved: Solved) -> Status:
+def _end_of(solved: Solved) -> Status:
     """Return what has been found where f falls through 1."""
     return Status.CONVERGED if meets(solved.log_f) else Status.KINK
 

@@ -13,10 +13,9 @@ from smaller.searches.evidence import (
     Solved,
     bracket_tol,
     count_weights,
-    end_of,
-    find_crossing,
     integrated,
     laplace,
+    outcome,
     position,
 )
 from smaller.solvers.driver import Progress
@@ -87,12 +86,7 @@ def find_row_strength(
 ) -> EvidenceFit:
     """Find the largest strength at which f falls through 1, as `smaller.searches.evidence.find_strength` does."""
     grid = RowGrid(problem, tol, max_iter, progress)
-    found, best = find_crossing(grid)
-    if found is not None:
-        return _fit(grid, found, Status.STOPPED if grid.stopped else end_of(found))
-    if best is None or fallback == "null":
-        return _fit(grid, grid.at(0, None), Status.NO_FIXED_POINT)
-    return _fit(grid, grid.at(best.k, best), Status.NO_FIXED_POINT)
+    return _fit(grid, *outcome(grid, fallback))
 
 
 def _fit(grid: RowGrid, solved: Solved, status: Status) -> EvidenceFit:
