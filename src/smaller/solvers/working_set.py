@@ -18,7 +18,6 @@ from smaller.solvers import core
 __all__ = ["WorkingSet", "choose", "minimise_quadratic"]
 
 _SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
-_NOTHING = 1e-12  # of what has been gained: a round that adds no more is the last
 _FACTORS = 10  # of the support's Hessian in one such solve
 
 
@@ -97,19 +96,12 @@ def _best_of(promise: Array, count: int) -> Coordinates:
 def minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:
     """Minimise ``gradient' dw + dw' H dw / 2`` plus penalty in place; ``gradient`` is kept up to date.
 
-    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over. Columns that
-    depend on each other leave flat directions, along which both wander without end: what gains nothing more ends.
+    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over.
     """
-    start, before, gained = w.copy(), gradient.copy(), 0.0
     for _ in range(_ROUNDS):
         if core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
             return
         _solve_on_support(H, gradient, slope, ridge, w)
-        change = 0.5 * ((before + gradient) @ (w - start)) + 0.5 * (ridge @ ((w - start) * (w + start)))
-        gain = -float(change + slope @ (np.abs(w) - np.abs(start)))
-        if not gain > gained * (1.0 + _NOTHING):
-            return
-        gained = gain
 
 
 def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array) -> None:
