@@ -7,6 +7,7 @@ import sys
 import time
 import tracemalloc
 import warnings
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -48,18 +49,21 @@ def growth(model: Any, fits: int) -> int:
     return in_use[1] - in_use[0]
 
 
-def main() -> int:
+def watched(name: str, fits: int) -> int:
+    """Return `growth` of one estimator, in a process of its own."""
     warnings.simplefilter("ignore")
-    fits = int(sys.argv[1]) if len(sys.argv) > 1 else FITS
     tracemalloc.start()
-    worst = 0
-    for model in models():
-        start = time.monotonic()
-        grown = growth(model, fits)
-        worst = max(worst, grown)
-        spent = time.monotonic() - start
-        print(f"{type(model).__name__}: {grown / 1024:+.0f} KiB in {fits} fits, {spent:.1f} s", flush=True)
-    return int(worst >= LARGEST)
+    start = time.monotonic()
+    grown = growth(next(model for model in models() if type(model).__name__ == name), fits)
+    print(f"{name}: {grown / 1024:+.0f} KiB in {fits} fits, {time.monotonic() - start:.1f} s", flush=True)
+    return grown
+
+
+def main() -> int:
+    fits = int(sys.argv[1]) if len(sys.argv) > 1 else FITS
+    names = [type(model).__name__ for model in models()]
+    with get_context("spawn").Pool(maxtasksperchild=1) as pool:
+        return int(max(pool.starmap(watched, [(name, fits) for name in names], chunksize=1)) >= LARGEST)
 
 
 if __name__ == "__main__":
