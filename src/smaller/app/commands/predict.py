@@ -12,7 +12,9 @@ import typer
 from smaller.app.commands.options import AsJson, Encoding, Header, Quiet, TablePath
 from smaller.app.commands.steps import emit, load_model, say
 from smaller.app.delimited import csv_text
-from smaller.app.tables import TableError, read_table
+from smaller.app.study import TableModel
+from smaller.app.study.explanation import reasons
+from smaller.app.tables import Table, TableError, read_table
 from smaller.arrays import Array
 from smaller.decisions import adjust_priors
 
@@ -26,7 +28,11 @@ def predict(
     reject: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Leave the label empty where the risk is above this.")
     ] = None,
-    priors: Annotated[str | None, typer.Option(help='Class shares where the model is used: "a=0.9,b=0.1".')] = None,
+    priors: Annotated[
+        str | None, typer.Option(help='Class shares where the model is used: "a=0.9,b=0.1", or estimate.')
+    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Column to repeat in the result; may be repeated.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say which features speak for each label.")] = False,
     encoding: Encoding = None,
     header: Header = None,
     as_json: AsJson = False,
@@ -40,35 +46,56 @@ def predict(
         raise TableError(f"--out {out} would overwrite what is read: give another name.")
     fitted = load_model(model)
     rows = read_table(table, encoding=encoding, header=header)
-    proba = fitted.predict_proba(rows)
-    if priors is not None:
-        proba, _ = adjust_priors(proba, fitted.train_priors, _parse_priors(priors, fitted.classes))
-    say([] if quiet else fitted.encoder.unknown_levels(rows))
-    names = [f"p({label})" for label in fitted.classes.tolist()]
-    predicted = _predicted(proba, fitted.classes, 1.0 if reject is None else reject)
-    emit(out, (_json_text if as_json else _csv_text)(names, predicted))
+    result = _kept(rows, keep or [])
+    proba, notes = _with_priors(fitted.predict_proba(rows), priors, fitted)
+    say([] if quiet else fitted.encoder.unknown_levels(rows) + notes)
+    answered = np.argmax(proba, axis=1)
+    risk = 1.0 - proba.max(axis=1)
+    labels = np.array([str(label) for label in fitted.classes.tolist()], dtype=object)[answered]
+    result["label"] = list(np.where(risk > (1.0 if reject is None else reject), None, labels))
+    result["risk"] = risk.tolist()
+    result |= {f"p({label})": column for label, column in zip(fitted.classes.tolist(), proba.T.tolist(), strict=True)}
+    if explain:
+        result["why"] = reasons(fitted, rows, answered)
+    emit(out, (_json_text if as_json else _csv_text)(result))
 
 
-def _predicted(proba: Array, classes: Array, reject: float) -> list[tuple[str, float, list[float]]]:
-    """Return label (empty where the risk is above ``reject``), risk and probabilities of every row."""
-    risk = (1.0 - proba.max(axis=1)).tolist()
-    labels = classes[proba.argmax(axis=1)].tolist()
-    return [
-        ("" if doubt > reject else str(label), doubt, row)
-        for label, doubt, row in zip(labels, risk, proba.tolist(), strict=True)
-    ]
+def _kept(rows: Table, names: list[str]) -> dict[str, list[Any]]:
+    """Return the columns that are to be repeated."""
+    for name in names:
+        if name not in rows.columns:
+            raise TableError(f"--keep {name}: there is no such column; there are {', '.join(list(rows.columns)[:8])}.")
+        if name in ("row", "label", "risk", "why") or name.startswith("p("):
+            raise TableError(f"--keep {name}: the result has a column of that name itself; rename yours.")
+    return {name: [_cell(value) for value in rows.columns[name].tolist()] for name in names}
 
 
-def _json_text(names: list[str], predicted: list[tuple[str, float, list[float]]]) -> str:
-    rows = [
-        {"label": label or None, "risk": doubt} | dict(zip(names, row, strict=True)) for label, doubt, row in predicted
-    ]
-    return json.dumps(rows) + "\n"
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if np.isnan(value) else int(value) if value.is_integer() else value
+    return None if value is None else str(value)
 
 
-def _csv_text(names: list[str], predicted: list[tuple[str, float, list[float]]]) -> str:
-    lines = [[i, label, f"{doubt:.6g}", *map(repr, row)] for i, (label, doubt, row) in enumerate(predicted, 1)]
-    return csv_text([["row", "label", "risk", *names], *lines])
+def _with_priors(proba: Array, priors: str | None, model: TableModel) -> tuple[Array, list[str]]:
+    """Return probabilities under other class shares, given or estimated, and what is to be said of them."""
+    if priors is None:
+        return proba, []
+    if priors != "estimate":
+        return adjust_priors(proba, model.train_priors, _parse_priors(priors, model.classes))[0], []
+    adjusted, found = adjust_priors(proba, model.train_priors)
+    shares = ", ".join(f"{label}={share:.3g}" for label, share in zip(model.classes.tolist(), found, strict=True))
+    return adjusted, [f"class shares estimated from these rows, as if only they had changed since training: {shares}."]
+
+
+def _json_text(result: dict[str, list[Any]]) -> str:
+    return json.dumps([dict(zip(result, row, strict=True)) for row in zip(*result.values(), strict=True)]) + "\n"
+
+
+def _csv_text(result: dict[str, list[Any]]) -> str:
+    shown = result | {"risk": [f"{doubt:.6g}" for doubt in result["risk"]]}
+    shown |= {name: list(map(repr, column)) for name, column in result.items() if name.startswith("p(")}
+    lines = [[i, *("" if value is None else value for value in row)] for i, row in enumerate(zip(*shown.values()), 1)]  # noqa: B905
+    return csv_text([["row", *shown], *lines])
 
 
 def _parse_priors(text: str, classes: Any) -> Any:

@@ -53,12 +53,16 @@ class TableModel:
         """Labels, in the order of the probabilities."""
         return np.asarray(self.pipeline.classes_)
 
-    def predict_proba(self, table: Table) -> Array:
-        """Return class probabilities (n, n_classes)."""
+    def features(self, table: Table) -> Any:
+        """Return the features (n, d) of the rows, as the pipeline takes them."""
         X = self.encoder.transform(table)
         if "fill" not in self.pipeline.named_steps and not sparse.issparse(X) and np.isnan(X.sum()):
             X = np.where(np.isnan(X), self.pipeline.named_steps["scale"].mean_, X)  # training had no gaps: the mean
-        return np.asarray(self.pipeline.predict_proba(X))
+        return X
+
+    def predict_proba(self, table: Table) -> Array:
+        """Return class probabilities (n, n_classes)."""
+        return np.asarray(self.pipeline.predict_proba(self.features(table)))
 
 
 @dataclass(frozen=True)
