@@ -222,6 +222,20 @@ def test_what_needs_the_matrix_is_refused_by_a_sentence(model: Any, sentence: st
     assert vars(model) == before
 
 
+def test_nothing_of_an_earlier_fit_in_memory_is_left(folder: Path) -> None:
+    model = SMLR(alpha=5.0, posterior=True).fit(X, LABELS, WEIGHT)
+    model.probability_interval(X[:2])
+    model.set_params(posterior=False).fit(files(folder))
+    with pytest.raises(AttributeError, match="has kept no posterior"):
+        model.probability_interval(X[:2])
+    kernel = KLR(alpha="evidence", gamma=0.1).fit(X[:60], LABELS[:60])
+    assert kernel.log_evidence_ < 0.0
+    kernel.set_params(alpha=0.5, gamma="scale", n_centers=20).fit(files(folder))
+    assert not hasattr(kernel, "log_evidence_")
+    rows = np.repeat(X, WEIGHT.astype(int), axis=0)
+    assert kernel.gamma_ == pytest.approx(1.0 / (D * rows.var()), rel=1e-6)
+
+
 def test_labels_come_with_the_rows(folder: Path) -> None:
     with pytest.raises(TypeError, match="hold their labels"):
         SMLR().fit(files(folder), LABELS)

@@ -17,7 +17,7 @@ from smaller.estimators.fields import checked, choice, number, with_fields
 from smaller.estimators.import_vectors import IVM
 from smaller.estimators.kernel_machine import KernelLogistic, center_rows, generator
 from smaller.estimators.located import LocatedData, refuse_unusual
-from smaller.estimators.located_kernels import drawn_centers
+from smaller.estimators.located_kernels import drawn_centers, width_of
 from smaller.factors import pivoted_cholesky
 from smaller.kernels import Kernel, Precomputed, resolve_gamma
 from smaller.likelihoods import Multinomial
@@ -221,8 +221,12 @@ class KLR(AnyKernel, KernelLogistic):
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
             if value in ("evidence", "cv"):
                 raise ValueError(f"KLR({name}={value!r}) needs arrays in memory: give {name} as a number.")
+        for name in ("log_evidence_", "gammas_", "gamma_scores_", "gamma_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         alpha = float(checked(self, "alpha"))
         basis, numbers = drawn_centers(self, data)
+        if self.kernel in ("rbf", "poly"):
+            self.gamma_ = resolve_gamma(width_of(self.gamma, data.totals), basis.centers)
         self._check_memory(len(numbers))
         drawn = np.arange(len(numbers))
         order, L = pivoted_cholesky(_columns(basis.kernel, basis.centers, drawn))

@@ -66,6 +66,7 @@ def located(estimator: Any, X: Any, y: Any, weight: Any) -> LocatedData | None:
     if rows is None:
         return None
     _refuse_what_needs_memory(estimator)
+    estimator.__dict__.pop("_posterior", None)  # of an earlier fit in memory
     totals = rows.totals()
     likelihood = rows.likelihood
     assert isinstance(likelihood, Multinomial)
