@@ -45,6 +45,7 @@ OPTIONAL = ["matplotlib", "pandas", "dask", "torch", "typer"]
 
 PUBLIC = sorted(getattr(smaller, "__all__", []))
 OBJECTS = [name for name in PUBLIC if not name.startswith("__")]
+EAGER = set(OBJECTS) - {"StabilitySelection", "load", "save"}  # scikit-learn's selectors would double the import time
 
 
 def methods(cls: type) -> list[str]:
@@ -103,7 +104,7 @@ def test_import_loads_no_optional_package() -> None:
     code = f"""
 import json, sys, sklearn.linear_model
 before = set(sys.modules)
-import smaller
+from smaller import {", ".join(sorted(EAGER))}
 print(json.dumps(sorted((set(sys.modules) - before) & set({OPTIONAL}))))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -112,11 +113,11 @@ print(json.dumps(sorted((set(sys.modules) - before) & set({OPTIONAL}))))
 
 def test_import_loads_little_of_scikit_learn() -> None:
     """Beyond what its own linear models load: clustering, neighbours, trees and the like come when they are used."""
-    code = """
+    code = f"""
 import json, sys, sklearn.linear_model
 before = set(sys.modules)
-import smaller
-print(json.dumps(sorted({".".join(name.split(".")[:2]) for name in set(sys.modules) - before})))
+from smaller import {", ".join(sorted(EAGER))}
+print(json.dumps(sorted({{".".join(name.split(".")[:2]) for name in set(sys.modules) - before}})))
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = json.loads(run.stdout)
@@ -132,7 +133,22 @@ print(json.dumps(sorted({".".join(name.split(".")[:2]) for name in set(sys.modul
     }
 
 
-def test_names_loaded_on_demand_are_there() -> None:
+def test_names_are_loaded_when_first_used() -> None:
+    """The bare package loads nothing: an interrupt finds it whole, and a command's help is there at once."""
+    code = """
+import json, sys
+import smaller
+print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] in ("smaller", "numpy", "sklearn"))))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == ["smaller"]
     assert set(OBJECTS) <= set(dir(smaller))
     with pytest.raises(AttributeError, match="no attribute 'SMLRR'"):
         _ = smaller.SMLRR
+
+
+def test_type_checkers_see_every_name_from_where_it_is_loaded() -> None:
+    text = Path(smaller.__file__).read_text("utf-8")
+    (block,) = re.findall(r"^if _typing.TYPE_CHECKING:\n((?:    .*\n)+)", text, re.M)
+    seen = {home: set(names.split(", ")) for home, names in re.findall(r"from (\S+) import (.+)", block)}
+    assert seen == {home: set(names) for home, names in smaller._HOMES.items()}
