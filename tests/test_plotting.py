@@ -14,13 +14,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from smaller import RMLR, SMLR, smlr_path
+from smaller import RMLR, SMLR, coef_interval, smlr_path
 from smaller.estimators.import_vectors import IVM
 from smaller.estimators.stability import StabilitySelection
 from smaller.plotting import (
     CVDisplay,
     ErrorRejectDisplay,
     FeatureWeightsDisplay,
+    ForestDisplay,
     ImportPathDisplay,
     PathDisplay,
     ScalesDisplay,
@@ -55,6 +56,7 @@ def displays() -> list[Any]:
         ErrorRejectDisplay.from_estimator(linear, X, Y),
         FeatureWeightsDisplay.from_estimator(make_pipeline(StandardScaler(), SMLR(3.0)).fit(X, Y), feature_names=NAMES),
         FeatureWeightsDisplay.from_estimator(SMLR(1.0).fit(X[two], Y[two]), feature_names=NAMES),
+        ForestDisplay.from_estimator(SMLR(1.0).fit(X[two], Y[two]), X[two], Y[two], feature_names=NAMES),
         StabilityDisplay.from_estimator(StabilitySelection(n_pairs=2, random_state=0).fit(X, Y), feature_names=NAMES),
     ]
 
@@ -128,6 +130,47 @@ def test_the_wrong_estimator_is_refused_with_advice(cls: Any, model: Any) -> Non
         cls.from_estimator(model.fit(*IRIS))
     with pytest.raises(NotFittedError):
         cls.from_estimator(SMLR())
+
+
+def forest(rows: Any, **how: Any) -> ForestDisplay:
+    two = Y < 2
+    return ForestDisplay.from_estimator(SMLR(1.0).fit(rows[two], Y[two]), rows[two], Y[two], columns=[0, 3, 9], **how)
+
+
+def test_a_forest_is_drawn_at_the_odds_ratios_of_its_effects() -> None:
+    two = Y < 2
+    effects = coef_interval(SMLR(1.0).fit(X[two], Y[two]), X[two], Y[two], columns=[0, 3, 9])
+    ax = forest(X, feature_names=NAMES).plot().ax_
+    order = np.argsort(effects.p_value)
+    ranges, marks = ax.lines[0:6:2], ax.lines[1:6:2]
+    assert [mark.get_xdata()[0] for mark in marks] == pytest.approx(effects.odds_ratio[order, 0])
+    assert [list(line.get_xdata()) for line in ranges] == pytest.approx(effects.odds_ratio[order, 1:])
+    assert ax.get_xscale() == "log"
+    shown = [tick.get_text()[:15].replace("\\$", "$") for tick in ax.get_yticklabels()]
+    assert shown == [name[:15] for name in NAMES[[0, 3, 9]][order]]
+    told = [mark.get_markerfacecolor() != "none" for mark in marks]
+    assert told == (effects.p_corrected[order] < 0.05).tolist()
+
+
+def test_odds_ratios_per_deviation_do_not_depend_on_the_unit() -> None:
+    two, tenfold = Y < 2, StandardScaler().fit(X[Y < 2]).transform(X)
+    deviations = X[two].std(axis=0)[[0, 3, 9]]
+    raw = forest(X, per="deviation")
+    assert raw.effect == pytest.approx(forest(X).effect * deviations, rel=1e-12)
+    assert forest(tenfold).effect == pytest.approx(forest(tenfold, per="deviation").effect, rel=1e-12)
+    pipe = make_pipeline(StandardScaler(), SMLR(1.0)).fit(X[two], Y[two])
+    piped = ForestDisplay.from_estimator(pipe, X[two], Y[two], columns=[0, 3, 9])
+    assert piped.low == pytest.approx(forest(tenfold).low)
+
+
+def test_a_forest_refuses_what_it_cannot_draw() -> None:
+    with pytest.raises(ValueError, match="per must be"):
+        forest(X, per="sd")
+    with pytest.raises(ValueError, match="two classes"):
+        ForestDisplay.from_estimator(SMLR().fit(X, Y), X, Y)
+    effects = coef_interval(SMLR(1.0).fit(X[Y < 2], Y[Y < 2]), X[Y < 2], Y[Y < 2], columns=[0, 3])
+    with pytest.raises(ValueError, match="2 numbers"):
+        ForestDisplay.from_effects(effects, deviations=[1.0])
 
 
 def test_a_kernel_path_has_no_feature_weights() -> None:

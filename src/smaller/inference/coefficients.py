@@ -48,6 +48,7 @@ class CoefIntervals:
     p_corrected: Array  # times the number of all columns, at most 1
     n_columns: int
     names: Array  # of the columns
+    level: float = 0.9  # nominal, of the ranges
 
     @property
     def odds_ratio(self) -> Array:
@@ -128,7 +129,7 @@ def coef_interval(
     d = data.X.shape[1]
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(d)], dtype=object))[asked]
     low, high = estimate - q * error, estimate + q * error
-    return CoefIntervals(asked, estimate, low, high, p, np.minimum(1.0, d * p), d, names)
+    return CoefIntervals(asked, estimate, low, high, p, np.minimum(1.0, d * p), d, names, float(level))
 
 
 class _Rows:

@@ -5,6 +5,7 @@ matplotlib is imported when something is drawn, not before. Every ``plot`` takes
 """
 
 from smaller.plotting.answers import ErrorRejectDisplay
+from smaller.plotting.effects import ForestDisplay
 from smaller.plotting.features import FeatureWeightsDisplay, ScalesDisplay, StabilityDisplay
 from smaller.plotting.path import CVDisplay, ImportPathDisplay, PathDisplay
 
@@ -12,6 +13,7 @@ __all__ = [
     "CVDisplay",
     "ErrorRejectDisplay",
     "FeatureWeightsDisplay",
+    "ForestDisplay",
     "ImportPathDisplay",
     "PathDisplay",
     "ScalesDisplay",
