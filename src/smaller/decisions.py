@@ -23,6 +23,7 @@ __all__ = [
     "error_reject_curve",
     "estimate_priors",
     "expected_loss",
+    "net_benefit",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -346,6 +347,52 @@ def error_reject_curve(
     accepted = np.cumsum(weight)
     rejected = 1.0 - accepted[last] / accepted[-1]
     return ErrorRejectCurve(doubt[last], rejected, np.cumsum(weight * lost)[last] / accepted[last])
+
+
+def net_benefit(positive: ArrayLike, proba: ArrayLike, thresholds: ArrayLike) -> FloatArray:
+    r"""Return the net benefit of acting on every row whose probability reaches a threshold (decision curve).
+
+    .. math:: B(t) = \frac{\mathrm{TP}(t)}{n} - \frac{\mathrm{FP}(t)}{n} \, \frac{t}{1 - t}
+
+    Acting from a probability t on says that a needless action is worth t / (1 - t) of a needed one (Vickers and Elkin
+    2006). To act on nobody has the benefit 0; to act on everybody, that of ``proba`` all ones.
+
+    Parameters
+    ----------
+    positive : array-like of shape (n_samples,)
+        True where acting would be right.
+    proba : array-like of shape (n_samples,)
+        Probabilities of that.
+    thresholds : array-like of shape (n_thresholds,)
+        Probabilities from which one acts, at least 0 and below 1.
+
+    Returns
+    -------
+    ndarray of shape (n_thresholds,)
+        Net benefits, in needed actions a row.
+
+    See Also
+    --------
+    expected_loss : What any decision costs.
+
+    Examples
+    --------
+    >>> from smaller.decisions import net_benefit
+    >>> net_benefit([True, False, False, True], [0.9, 0.6, 0.1, 0.4], thresholds=[0.2, 0.5]).round(4).tolist()
+    [0.4375, 0.0]
+    """
+    needed, p, t = np.asarray(positive, dtype=bool), np.asarray(proba, np.float64), np.asarray(thresholds, np.float64)
+    if needed.ndim != 1 or needed.shape != p.shape or needed.size == 0 or t.ndim != 1:
+        raise ValueError(
+            f"positive and proba must be non-empty vectors of one length, got {needed.shape} and {p.shape}."
+        )
+    if not ((t >= 0) & (t < 1)).all():
+        raise ValueError("thresholds must be probabilities of at least 0 and below 1.")
+    if np.isnan(p).any():
+        raise ValueError("proba must hold no NaN.")
+    hits = (needed & (p >= t[:, None])).mean(axis=1)
+    needless = (~needed & (p >= t[:, None])).mean(axis=1)
+    return np.asarray(hits - needless * t / (1.0 - t))
 
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:

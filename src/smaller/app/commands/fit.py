@@ -15,6 +15,7 @@ from smaller.app.commands import options
 from smaller.app.commands.screen import show
 from smaller.app.commands.steps import check_choice, check_folder, progress, say, shared_threads, write
 from smaller.app.study import Data, Procedure, Question, available_models, prepare, run_study
+from smaller.app.study.costs import cost_matrix
 from smaller.app.tables import Table, TableError, read_table
 
 __all__ = ["demo", "fit"]
@@ -43,6 +44,13 @@ def fit(
         str | None, typer.Option(help="Grades of the target from lowest to highest: low,middle,high.")
     ] = None,
     eps: Annotated[float | None, typer.Option(help="Smallest strength as a share of the largest.")] = None,
+    relax: options.Relax = False,
+    always: options.Always = None,
+    features: options.MostFeatures = None,
+    class_weight: options.ClassWeight = None,
+    costs: options.CostsPath = None,
+    positive: options.Positive = None,
+    specificity: options.Specificity = 0.9,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     as_json: options.AsJson = False,
@@ -57,10 +65,18 @@ def fit(
     if eps is not None and not 0 < eps < 1:
         raise TableError(f"--eps must lie between 0 and 1, not be {eps:g}.")
     check_folder(out)
-    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()))
+    forced = () if always is None else tuple(part.strip() for part in always.split(","))
+    question = Question(
+        target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()), forced
+    )
     data = prepare(read_table(table, encoding=encoding, header=header), question)
     grades = None if ordinal is None else _grades(ordinal, data.y, model)
-    how = Procedure(model, rule, seed, repeats, shuffle, alphas=alphas, eps=eps)
+    how = Procedure(
+        model, rule, seed, repeats, shuffle, relax, alphas, eps, features, class_weight, positive=positive,
+        specificity=specificity,
+    )  # fmt: skip
+    if costs is not None:
+        how = replace(how, costs=cost_matrix(read_table(costs), grades or np.unique(data.y)))
     if grades is not None:
         how = replace(how, model="ordinal", grades=grades)
     _study(data, how, out, f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet)

@@ -30,3 +30,18 @@ Order = Annotated[str | None, typer.Option("--order", help="Column of times: the
 UsedFeature = Annotated[
     list[str] | None, typer.Option("--feature", help="Column to use although it looks like an identifier.")
 ]
+Always = Annotated[
+    str | None, typer.Option(help="Columns that are in the model in any case, without a penalty: age,sex.")
+]
+MostFeatures = Annotated[int | None, typer.Option("--features", min=1, help="The most features that smlr may use.")]
+ClassWeight = Annotated[
+    str | None, typer.Option(help="balanced: every class counts the same, however rare, also in the decisions.")
+]
+CostsPath = Annotated[
+    Path | None, typer.Option("--costs", help="Table of what mistakes cost: a row a true class, a column a decision.")
+]
+Positive = Annotated[str | None, typer.Option(help="Of two classes the one looked for: its sensitivity is told.")]
+Specificity = Annotated[float, typer.Option(help="Share of the other class that must not be taken for it.")]
+Relax = Annotated[
+    bool, typer.Option("--relax/--no-relax", help="Take the shrinkage out of smlr's probabilities where that helps.")
+]

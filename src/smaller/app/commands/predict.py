@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from smaller.app.commands import options
 from smaller.app.commands.options import AsJson, Encoding, Header, Quiet, TablePath
 from smaller.app.commands.steps import emit, load_model, say
 from smaller.app.delimited import csv_text
 from smaller.app.study import TableModel
+from smaller.app.study.costs import EXPECTED, Costs, cost_matrix
 from smaller.app.study.explanation import reasons
 from smaller.app.tables import Table, TableError, read_table
 from smaller.arrays import Array
@@ -26,12 +28,14 @@ def predict(
     table: TablePath,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if left out.")] = None,
     reject: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Leave the label empty where the risk is above this.")
+        float | None,
+        typer.Option(min=0.0, help="Leave the label empty where the risk (with --costs: the cost) is above."),
     ] = None,
     priors: Annotated[
         str | None, typer.Option(help='Class shares where the model is used: "a=0.9,b=0.1", or estimate.')
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to repeat in the result; may be repeated.")] = None,
+    costs: options.CostsPath = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say which features speak for each label.")] = False,
     encoding: Encoding = None,
     header: Header = None,
@@ -49,15 +53,32 @@ def predict(
     result = _kept(rows, keep or [])
     proba, notes = _with_priors(fitted.predict_proba(rows), priors, fitted)
     say([] if quiet else fitted.encoder.unknown_levels(rows) + notes)
-    answered = np.argmax(proba, axis=1)
-    risk = 1.0 - proba.max(axis=1)
+    given = None if costs is None else Costs(EXPECTED, np.array(cost_matrix(read_table(costs), fitted.classes)))
+    answered, refused, doubt = _decided(proba, given or fitted.costs, reject)
     labels = np.array([str(label) for label in fitted.classes.tolist()], dtype=object)[answered]
-    result["label"] = list(np.where(risk > (1.0 if reject is None else reject), None, labels))
-    result["risk"] = risk.tolist()
+    labels[refused] = None
+    result["label"] = labels.tolist()
+    result |= {name: column.tolist() for name, column in doubt.items()}
     result |= {f"p({label})": column for label, column in zip(fitted.classes.tolist(), proba.T.tolist(), strict=True)}
     if explain:
         result["why"] = reasons(fitted, rows, answered)
     emit(out, (_json_text if as_json else _csv_text)(result))
+
+
+def _decided(proba: Array, costs: Costs | None, reject: float | None) -> tuple[Array, Array, dict[str, Array]]:
+    """Return the classes decided for, what is not answered, and the risk of being wrong (with prices: and the cost).
+
+    Where mistakes have a price, ``reject`` is the price of not answering.
+    """
+    answered = np.argmax(proba, axis=1) if costs is None else costs.decide(proba)
+    at = np.arange(len(proba))
+    doubt = {"risk": 1.0 - proba[at, answered]}
+    if costs is not None and costs.priced:
+        doubt["cost"] = (proba @ costs.matrix)[at, answered]
+    elif reject is not None and reject > 1.0:
+        raise TableError(f"--reject is a risk between 0 and 1, not {reject:g}; with --costs it is a cost.")
+    refused = doubt["cost" if "cost" in doubt else "risk"] > (np.inf if reject is None else reject)
+    return answered, refused, doubt
 
 
 def _kept(rows: Table, names: list[str]) -> dict[str, list[Any]]:
@@ -65,7 +86,7 @@ def _kept(rows: Table, names: list[str]) -> dict[str, list[Any]]:
     for name in names:
         if name not in rows.columns:
             raise TableError(f"--keep {name}: there is no such column; there are {', '.join(list(rows.columns)[:8])}.")
-        if name in ("row", "label", "risk", "why") or name.startswith("p("):
+        if name in ("row", "label", "risk", "cost", "why") or name.startswith("p("):
             raise TableError(f"--keep {name}: the result has a column of that name itself; rename yours.")
     return {name: [_cell(value) for value in rows.columns[name].tolist()] for name in names}
 
@@ -92,7 +113,7 @@ def _json_text(result: dict[str, list[Any]]) -> str:
 
 
 def _csv_text(result: dict[str, list[Any]]) -> str:
-    shown = result | {"risk": [f"{doubt:.6g}" for doubt in result["risk"]]}
+    shown = result | {name: [f"{v:.6g}" for v in result[name]] for name in ("risk", "cost") if name in result}
     shown |= {name: list(map(repr, column)) for name, column in result.items() if name.startswith("p(")}
     lines = [[i, *("" if value is None else value for value in row)] for i, row in enumerate(zip(*shown.values()), 1)]  # noqa: B905
     return csv_text([["row", *shown], *lines])

@@ -56,15 +56,51 @@ def _show_error(console: Console, facts: Facts) -> None:
     judged = facts["performance"]
     low, high = judged["error_interval"]
     certainty = "" if facts["verdict"]["state"] == WITHHELD else f"95%: {low:.1%} to {high:.1%}; "
+    _show_cost(console, facts)
     console.print(
-        f"\nerror {judged['error']:.1%} on {judged['rows']:,} rows not learnt from ({certainty}"
+        f"error {judged['error']:.1%} on {judged['rows']:,} rows not learnt from ({certainty}"
         f"guessing: {judged['baseline_error']:.1%})"
     )
     if facts["shuffled"] is not None:
-        console.print(f"the same with shuffled labels: {facts['shuffled']['error']:.1%}")
+        luck = facts["shuffled"]
+        paid = "" if luck["cost"] is None else f"{luck['cost']['name']} {luck['cost']['value']:.3g}, "
+        console.print(f"the same with shuffled labels: {paid}error {luck['error']:.1%}")
     console.print(escape(facts["all_features"]["sentence"]))
     console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f})")
-    console.print(f"probabilities are off by {facts['calibration']['expected_calibration_error']:.1%} on average")
+    _show_classes(console, facts)
+    fit = facts["recalibration"]
+    slope = "" if fit is None else f"; calibration slope {fit['slope']:.2f}"
+    console.print(
+        f"probabilities are off by {facts['calibration']['expected_calibration_error']:.1%} on average{slope}"
+    )
+
+
+def _show_cost(console: Console, facts: Facts) -> None:
+    """Print what decisions cost, where mistakes are not all the same."""
+    console.print()
+    cost = facts["performance"]["cost"]
+    if cost is not None:
+        low, high = cost["interval"]
+        certainty = "" if facts["verdict"]["state"] == WITHHELD else f"95%: {low:.3g} to {high:.3g}; "
+        always = f"always {escape(facts['classes'][cost['baseline_decision']])}: {cost['baseline']:.3g}"
+        console.print(f"{cost['name']} {cost['value']:.3g} a row ({certainty}{always})")
+
+
+def _show_classes(console: Console, facts: Facts) -> None:
+    """Print what an error of all rows may hide."""
+    whole, found = facts["by_class"], facts["operation"]
+    shares = [(one["found"], label) for one, label in zip(whole["classes"], facts["classes"], strict=True)]
+    least, label = min(share for share in shares if share[0] is not None)
+    console.print(f"balanced accuracy {whole['balanced_accuracy']:.1%}; found least: {escape(label)}, {least:.1%}")
+    if found is not None:
+        low, high = found["interval"]
+        certainty = "" if facts["verdict"]["state"] == WITHHELD else f" (95%: {low:.1%} to {high:.1%})"
+        console.print(
+            f"{found['sensitivity']:.1%} of {escape(found['positive'])} found at {found['wanted']:.0%} specificity"
+            f"{certainty}"
+        )
+    if facts["cap"] is not None:
+        console.print(escape(facts["cap"]["sentence"]))
 
 
 def _show_features(console: Console, facts: Facts) -> None:

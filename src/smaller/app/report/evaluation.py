@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from smaller.app.report.page import card, page
+from smaller.app.report.quality import calibration_sentences
 from smaller.app.report.svg import bars, calibration_chart
 from smaller.app.report.words import estimate, name, percent
 
@@ -75,17 +76,8 @@ def _cells(part: Part, two: bool) -> str:
 
 
 def _calibration(facts: Part) -> str:
-    fit, ece = facts["recalibration"], facts["calibration"]["expected_calibration_error"]
-    if fit is None:
-        said = "Slope and intercept cannot be estimated: a class is missing, or nothing overlaps."
-    else:
-        low, high = fit["slope_interval"]
-        meaning = "too cautious" if low > 1.0 else "too bold" if high < 1.0 else "not to be told from right"
-        said = f"Calibration slope {fit['slope']:.2f} (95%: {low:.2f} to {high:.2f}): the probabilities are {meaning}. "
-        if len(facts["classes"]) == 2:
-            (first, (low, high)), label = (fit["intercepts"][0], fit["intercept_intervals"][0]), facts["classes"][1]
-            ends = f"{first:+.2f} ({low:+.2f} to {high:+.2f})"
-            said += f"In the large, the log-odds of {label} are {ends} from what is said."
+    ece = facts["calibration"]["expected_calibration_error"]
+    said = calibration_sentences(facts["recalibration"], facts["classes"])
     return (
         f"<h2>Can the probabilities be trusted here?</h2><p>{escape(said)}</p><p>They are off by {percent(ece)} on "
         "average.</p>"

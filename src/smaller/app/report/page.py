@@ -8,7 +8,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from smaller.app.report.sections import certificate, decisions, errors, features, kernel, method, path, settings
+from smaller.app.report.quality import decisions, errors, probabilities
+from smaller.app.report.sections import certificate, features, kernel, method, path, settings
 from smaller.app.report.words import estimate, name, percent
 from smaller.app.study.schema import Facts
 from smaller.app.study.verdict import BETTER, WITHHELD
@@ -16,6 +17,7 @@ from smaller.app.study.verdict import BETTER, WITHHELD
 __all__ = ["card", "page", "render"]
 
 SHOWN_NOTES = 12
+WORTH_A_CARD = 0.1  # below the accuracy: a class found so much less often must not hide behind it
 
 
 def render(facts: Facts) -> str:
@@ -26,7 +28,7 @@ def render(facts: Facts) -> str:
     facts : dict
         `Study.facts`: plain values.
     """
-    sections = [_answer, features, errors, decisions, path, kernel, certificate, method, settings]
+    sections = [_answer, features, errors, probabilities, decisions, path, kernel, certificate, method, settings]
     body = "\n".join(piece for section in sections if (piece := section(facts)))
     data = {"decisions": facts["decisions"], "shares": _moved_shares(facts)}
     return page(f"What predicts {facts['settings']['target']}?", body, data)
@@ -60,13 +62,14 @@ def _answer(facts: Facts) -> str:
     error, interval = estimate(judged["error"], judged["error_interval"])
     certainty = "no interval: see above" if facts["verdict"]["state"] == WITHHELD else f"{interval} with 95% confidence"
     cards = [
+        *_cost_cards(facts),
         card(error, f"of new cases wrong ({certainty})"),
         card(percent(judged["baseline_error"]), "wrong by always guessing the commonest class"),
+        *_luck_card(facts),
         size,
+        *_class_cards(facts),
         card(f"{judged['log_loss']:.3f}", f"log-loss; {judged['baseline_log_loss']:.3f} without any feature"),
     ]
-    if facts["shuffled"] is not None:
-        cards.insert(2, card(percent(facts["shuffled"]["error"]), "wrong after learning from shuffled labels"))
     return (
         f"<h1>What predicts {target}?</h1><p class='soft'>{facts['rows']:,} rows, {facts['columns']:,} columns, "
         f"{len(facts['classes'])} classes. Model: {escape(facts['summary'])}.</p>"
@@ -78,6 +81,37 @@ def _answer(facts: Facts) -> str:
         + f'<p>{lead}</p><div class="cards">{"".join(cards)}</div>'
         + _table_box(facts)
     )
+
+
+def _cost_cards(facts: Facts) -> list[str]:
+    """Return what the decisions cost, first where mistakes are not all the same."""
+    cost = facts["performance"]["cost"]
+    if cost is None:
+        return []
+    low, high = cost["interval"]
+    certain = "" if facts["verdict"]["state"] == WITHHELD else f"{low:.3g} to {high:.3g} with 95% confidence; "
+    best = f"{cost['baseline']:.3g} by always deciding for {name(facts['classes'][cost['baseline_decision']], 24)}"
+    return [card(f"{cost['value']:.3g}", f"{cost['name']} per row ({certain}{best})")]
+
+
+def _luck_card(facts: Facts) -> list[str]:
+    luck = facts["shuffled"]
+    return [] if luck is None else [card(percent(luck["error"]), "wrong after learning from shuffled labels")]
+
+
+def _class_cards(facts: Facts) -> list[str]:
+    """Return what the error hides: the class that is found least, where it is found much less than all rows."""
+    whole, found = facts["by_class"], facts["operation"]
+    cards = []
+    if found is not None:
+        share, interval = estimate(found["sensitivity"], found["interval"])
+        ends = "" if facts["verdict"]["state"] == WITHHELD else f" ({interval})"
+        cards.append(card(share, f"of {name(found['positive'], 24)} found at {found['wanted']:.0%} specificity{ends}"))
+    shares = [(one["found"], label) for one, label in zip(whole["classes"], facts["classes"], strict=True)]
+    least, label = min((share for share in shares if share[0] is not None), default=(1.0, ""))
+    if least < 1.0 - facts["performance"]["error"] - WORTH_A_CARD:
+        cards.append(card(percent(least), f"of class {name(label, 24)} found, the least of all classes"))
+    return cards
 
 
 def _table_box(facts: Facts) -> str:

@@ -6,17 +6,15 @@ import json
 from html import escape
 from typing import Any
 
-from smaller.app.report.svg import bars, calibration_chart, import_chart, path_chart, score_chart
-from smaller.app.report.words import count, estimate, name, percent, weighted_classes
+from smaller.app.report.svg import bars, import_chart, path_chart, score_chart
+from smaller.app.report.words import name, percent, weighted_classes
 from smaller.app.study.schema import Facts
-from smaller.app.study.verdict import WITHHELD
 
-__all__ = ["Facts", "certificate", "decisions", "errors", "features", "kernel", "method", "path", "settings"]
+__all__ = ["Facts", "certificate", "features", "kernel", "method", "path", "settings"]
 
 SHOWN_FEATURES, SHOWN_PER_CLASS = 20, 10  # the second where there are more than three classes
 SHOWN_CLASSES = 12
 TABLE_FEATURES = 100
-CONFUSION_CLASSES = 30
 
 Part = dict[str, Any]  # of the facts
 
@@ -104,100 +102,6 @@ def _weights_table(facts: Facts) -> str:
     )
 
 
-# ---- how good it is -------------------------------------------------------------------------------------------------
-
-
-def errors(facts: Facts) -> str:
-    """Say how the error was found, which classes are taken for which, and whether probabilities can be trusted."""
-    judged, ece = facts["performance"], facts["calibration"]["expected_calibration_error"]
-    error, interval = estimate(judged["error"], judged["error_interval"])
-    mean = f"On average over {judged['repeats']} repeats " if judged["repeats"] > 1 else ""
-    where = f"{mean}{count(judged['wrong'])} of {judged['rows']:,} rows were predicted wrongly: an error of {error}"
-    if facts["verdict"]["state"] == WITHHELD:
-        certainty = ". An interval is withheld until it is said which rows belong together."
-    else:
-        draws = "rows" if judged["units"] is None else f"{judged['units']:,} groups of rows that stay together"
-        certainty = f", with 95% confidence from {interval} (the interval takes the {draws} as independent draws)."
-    if judged["repeats"] > 1:
-        low, high = (percent(share, exact=True) for share in judged["error_range"])
-        certainty += f" The repeats lay between {low} and {high}; the interval covers them."
-    return (
-        f"<h2>How good is it?</h2><p>{escape(facts['plan'])}</p><p>{where}{certainty} Brier score "
-        f"{judged['brier']:.3f}.</p>{_yardsticks(facts)}{_confusion(facts)}"
-        f"<h3>Can the probabilities be trusted?</h3><p>On the diagonal, stated probabilities are right; below it the "
-        f"model is too sure of itself, above it too careful. Mean distance: {100 * ece:.1f} percentage points.</p>"
-        f"<div class='half'>{calibration_chart(facts['calibration']['bins'])}</div>"
-    )
-
-
-def _yardsticks(facts: Facts) -> str:
-    """Set the error beside what luck gives, and beside what all features give."""
-    pieces = []
-    if facts["shuffled"] is not None:
-        luck, error = facts["shuffled"], percent(facts["shuffled"]["error"])
-        pieces.append(
-            f"<b>Shuffled labels.</b> The whole procedure, on the same table with labels permuted between "
-            f"{'groups' if facts['together'] else 'rows'}, is wrong in {error} of the rows and uses {luck['size']}: "
-            "that is luck and selection. It cannot show leaks: identifiers, copies of the target or groups nobody "
-            "declared vanish with the labels; the data audit looks for those."
-        )
-    pieces.append(f"<b>All features.</b> {escape(facts['all_features']['sentence'])}")
-    return "".join(f"<p>{piece}</p>" for piece in pieces)
-
-
-def _confusion(facts: Facts) -> str:
-    labels = facts["classes"]
-    if len(labels) > CONFUSION_CLASSES:
-        return ""
-    lines = []
-    for i, (label, counts) in enumerate(zip(labels, facts["confusion"], strict=True)):
-        styles = ["right" if i == j else "wrong" if count else "" for j, count in enumerate(counts)]
-        cells = "".join(f'<td class="{style}">{count(value)}</td>' for style, value in zip(styles, counts, strict=True))
-        found = percent(counts[i] / sum(counts)) if sum(counts) else ""
-        lines.append(f"<tr><td>{name(label, 30)}</td>{cells}<td>{found}</td></tr>")
-    head = "".join(f"<th>{name(label, 18)}</th>" for label in labels)
-    return (
-        f"<div class='scroll'><table><thead><tr><th>true class / predicted</th>{head}<th>found</th></tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def decisions(facts: Facts) -> str:
-    """Offer the sliders, and as much of them as fits into a table for paper."""
-    if facts["decisions"] is None:
-        return ""
-    classes = facts["classes"]
-    if len(classes) == 2:
-        choice = f"<b>{name(classes[1])}</b>"
-    else:
-        options = "".join(f'<option value="{k}">{name(label, 40)}</option>' for k, label in enumerate(classes))
-        choice = f'<select id="which" aria-label="class">{options}</select>'
-    return (
-        '<h2>Use it: when to say "I do not know"</h2><p>Let the model answer only when it is sure enough, and tell it '
-        "how common the classes are where it will be used. Numbers are from rows that were not learnt from.</p>"
-        '<div class="controls" id="decisions"><label for="threshold">Answer only if the decision is at least '
-        '<output id="threshold-value"></output> probable</label><input type="range" id="threshold" min="0" step="1">'
-        f'<label for="prior">Share of {choice} where the model is used: <output id="prior-value"></output></label>'
-        '<input type="range" id="prior" min="0" step="1"><p class="result" id="result" aria-live="polite"></p></div>'
-        f"{_reject_table(facts['decisions'])}"
-    )
-
-
-def _reject_table(tables: Part) -> str:
-    thresholds, rows = tables["thresholds"], tables["tables"][0][0]  # shares as in training
-    near = [min(range(len(thresholds)), key=lambda j: abs(thresholds[j] - risk)) for risk in (0.2, 0.1, 0.05)]
-    lines = "".join(
-        f"<tr><td>{'always' if j == len(rows) - 1 else 'if at least ' + percent(1 - thresholds[j]) + ' probable'}</td>"
-        f"<td>{percent(1 - rows[j][0])}</td><td>{percent(rows[j][1])}</td></tr>"
-        for j in (len(rows) - 1, *near)
-        if rows[j][0] < 1
-    )
-    return (
-        "<table><thead><tr><th>the model answers</th><th>cases answered</th><th>of those wrong</th></tr></thead>"
-        f"<tbody>{lines}</tbody></table>"
-    )
-
-
 # ---- what it rests on -----------------------------------------------------------------------------------------------
 
 
@@ -275,7 +179,7 @@ def method(facts: Facts) -> str:
 
 def settings(facts: Facts) -> str:
     """Print everything needed to do it again."""
-    command = facts.get("command")
+    command = facts["command"]
     shown = json.dumps(facts["settings"] | {"seconds": facts["seconds"]}, indent=1)
     text = f"{command}\n\n{shown}" if command else shown
     return f"<h2>To reproduce</h2><pre>{escape(text)}</pre>"

@@ -82,8 +82,8 @@ class Frame:
 
     def svg(self, title: str, *parts: str) -> str:
         return (
-            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{escape(title)}">'
-            f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+            f'<div class="scroll"><svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
+            f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg></div>'
         )
 
 

@@ -14,8 +14,9 @@ from scipy import sparse
 
 from smaller.app.columns import TableEncoder
 from smaller.app.study import facts as say
+from smaller.app.study.costs import Costs
 from smaller.app.study.honest import HeldOut
-from smaller.app.study.judgement import calibration, confusion, decision_tables, performance
+from smaller.app.study.judged import judge, scored
 from smaller.app.study.models import MODELS, Procedure
 from smaller.app.study.observed import ADVICE, Observed, observe
 from smaller.app.study.question import Data
@@ -52,6 +53,12 @@ class TableModel:
     def classes(self) -> Array:
         """Labels, in the order of the probabilities."""
         return np.asarray(self.pipeline.classes_)
+
+    @property
+    def costs(self) -> Costs | None:
+        """What its decisions are judged by; None: all mistakes are the same."""
+        given = self.settings.get("costs")
+        return Procedure(costs=given, class_weight=self.settings.get("class_weight")).costs_at(self.train_priors)
 
     def features(self, table: Table) -> Any:
         """Return the features (n, d) of the rows, as the pipeline takes them."""
@@ -104,12 +111,13 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
     """Return what a study has observed as plain values; ``seconds`` are for the caller to fill in."""
     data, how, held_out, n_features = seen.data, seen.how, seen.held_out, int(seen.data.X.shape[1])
     last, names, groups = seen.pipeline[-1], data.encoder.features, seen.groups_of(held_out)
-    judged = performance(held_out.codes, held_out.proba, groups)
-    luck = None if seen.shuffled is None else _luck(seen.shuffled, seen.groups_of(seen.shuffled))
+    costs = how.costs_at(model.train_priors)
+    judged = scored(held_out, costs, groups)
+    luck = None if seen.shuffled is None else _luck(seen.shuffled, costs, seen.groups_of(seen.shuffled))
     chosen = say.chosen(seen.pipeline, names, seen.stability.frequencies)
     used = None if chosen is None else [row["name"] for row in chosen["features"]]
     size = None if used is None else len(used)
-    proof = say.certificate(last)
+    proof, labels = say.certificate(last), [str(label) for label in seen.classes.tolist()]
     return {
         "schema": SCHEMA,
         "settings": model.settings,
@@ -118,7 +126,7 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
         "rows": int(data.X.shape[0]),
         "features": n_features,
         "columns": len(data.encoder.columns) + len(data.encoder.block_names),
-        "classes": [str(label) for label in seen.classes.tolist()],
+        "classes": labels,
         "graded": how.grades is not None,
         "class_counts": seen.counts.tolist(),
         "plan": seen.plan.sentence,
@@ -132,11 +140,11 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
             for finding in data.findings
         ],
         "all_features": cost_of_sparsity(
-            held_out.codes, held_out.proba[0], seen.all_features.proba[0], groups, n_features, size
+            held_out.codes, held_out.proba[0], seen.all_features.proba[0], groups, n_features, size, costs
         ),
-        "calibration": calibration(held_out.codes, held_out.proba),
-        "confusion": confusion(held_out.codes, held_out.proba),
-        "decisions": decision_tables(held_out.codes, held_out.proba, model.train_priors),
+        "cap": say.cap(seen.search, how.features, how.rule),
+        "always": [names[j] for j in how.free],
+        **judge(held_out, how, labels, groups, model.train_priors),
         "sizes_per_fold": held_out.sizes,
         "chosen": chosen,
         "stability": seen.stability.facts(names, used or []),
@@ -149,20 +157,27 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
         "scales": say.feature_scales(last, names),
         "notes": seen.notes,
         "seconds": 0.0,
+        "command": None,
     }
 
 
-def _luck(shuffled: HeldOut, groups: Array | None) -> dict[str, Any]:
+def _luck(shuffled: HeldOut, costs: Costs | None, groups: Array | None) -> dict[str, Any]:
     """Return what the same procedure finds where there is nothing to find."""
-    judged = performance(shuffled.codes, shuffled.proba, groups)
-    keys = ("error", "error_interval", "log_loss", "baseline_error")
+    judged = scored(shuffled, costs, groups)
+    keys = ("error", "error_interval", "log_loss", "baseline_error", "cost")
     return {key: judged[key] for key in keys} | {"size": shuffled.size}
 
 
 def _settings(how: Procedure, data: Data) -> dict[str, Any]:
     versions = {name: version(name) for name in ("smaller", "numpy", "scipy", "scikit-learn")}
     versions["python"] = platform.python_version()
-    return asdict(how) | {"target": data.encoder.target, "versions": versions}
+    made = {key: _plain(value) for key, value in asdict(how).items()}
+    return made | {"target": data.encoder.target, "versions": versions}
+
+
+def _plain(value: Any) -> Any:
+    """Return tuples as lists, which is what they come back as from JSON."""
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _caution(proof: dict[str, Any]) -> str | None:

@@ -8,8 +8,18 @@ import numpy as np
 
 from smaller.arrays import Array
 from smaller.bounds import pac_bayes_bound
+from smaller.estimators.fold_scores import choose
 
-__all__ = ["certificate", "chosen", "feature_scales", "generalisation_bound", "import_path", "original_units", "path"]
+__all__ = [
+    "cap",
+    "certificate",
+    "chosen",
+    "feature_scales",
+    "generalisation_bound",
+    "import_path",
+    "original_units",
+    "path",
+]
 
 SHOWN_ON_PATH = 15
 
@@ -36,7 +46,7 @@ def chosen(pipeline: Any, names: list[str], frequencies: Array | None) -> dict[s
             "name": names[j],
             "weights": model.coef_[:, j].tolist(),
             "original": original[:, j].tolist(),
-            "frequency": None if frequencies is None else float(frequencies[j]),
+            "frequency": None if frequencies is None or np.isnan(frequencies[j]) else float(frequencies[j]),
         }
         for j in order
     ]
@@ -65,6 +75,36 @@ def path(search: Any, names: list[str]) -> dict[str, Any] | None:
         "alpha": model.alpha_,
         "alpha_min": float(model.alphas_[best]),
         "alpha_1se": float(model.alphas_[within]),
+    }
+
+
+def cap(search: Any, most: int | None, rule: str) -> dict[str, Any] | None:
+    """Return what it costs, in cross-validated log-loss, to use at most so many features; None without a cap."""
+    model = search[-1]
+    if most is None or not hasattr(model, "path_"):
+        return None
+    scores, counts = model.scores_, model.path_.n_active
+    used = int(np.argmin(np.abs(model.alphas_ - model.alpha_)))
+    free = choose(scores[:, None], rule)[1]
+    loss = scores[:, free] - scores[:, used]  # of the folds; positive: the cap costs
+    spread = float(loss.std(ddof=1) / np.sqrt(len(loss)))
+    start = f"At most {most} features were asked for"
+    if free <= used:
+        sentence = f"{start}; the cap changes nothing: without it, {int(counts[free])} would have been used."
+    else:
+        sentence = (
+            f"{start}: without that, {int(counts[free])} would have been used instead of {int(counts[used])}, and the "
+            f"cross-validated log-loss would be {-scores[:, free].mean():.3f} instead of "
+            f"{-scores[:, used].mean():.3f} (the difference has a standard error of {spread:.3f})."
+        )
+    return {
+        "most": most,
+        "used": int(counts[used]),
+        "uncapped": int(counts[free]),
+        "log_loss": float(-scores[:, used].mean()),
+        "uncapped_log_loss": float(-scores[:, free].mean()),
+        "error": spread,
+        "sentence": sentence,
     }
 
 

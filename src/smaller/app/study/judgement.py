@@ -18,7 +18,9 @@ PRIOR_STEPS, THRESHOLD_STEPS = 19, 41
 MOST_CLASSES_WITH_TABLES = 30
 
 
-def performance(codes: Array, proba: Array, groups: Array | None = None) -> dict[str, Any]:
+def performance(
+    codes: Array, proba: Array, groups: Array | None = None, decided: Array | None = None
+) -> dict[str, Any]:
     """Return error and log-loss with intervals, and what guessing would give.
 
     Parameters
@@ -29,10 +31,13 @@ def performance(codes: Array, proba: Array, groups: Array | None = None) -> dict
         Their probabilities; means are over the repeats.
     groups : ndarray of shape (n,), optional
         Rows that an interval must take as one draw.
+    decided : ndarray of shape (repeats, n), optional
+        Classes decided for; the most probable ones if left out.
     """
     P = stacked(proba)
+    decided = P.argmax(axis=2) if decided is None else decided
     n, K = P.shape[1:]
-    wrong = (P.argmax(axis=2) != codes).astype(np.float64)
+    wrong = (decided != codes).astype(np.float64)
     losses = -np.log(P[:, np.arange(n), codes])
     frequency = np.bincount(codes, minlength=K) / n
     share = np.log(np.maximum(frequency, 1e-300))[codes]
@@ -79,11 +84,12 @@ def calibration(codes: Array, proba: Array) -> dict[str, Any]:
     return {"bins": bins, "expected_calibration_error": error}
 
 
-def confusion(codes: Array, proba: Array) -> list[list[float]]:
-    """Return counts, true class by predicted class; means over the repeats."""
+def confusion(codes: Array, proba: Array, decided: Array | None = None) -> list[list[float]]:
+    """Return counts, true class by class decided for (by default the most probable); means over the repeats."""
     codes, proba, repeats = pooled(codes, proba)
     K = proba.shape[1]
-    counts = np.bincount(codes * K + proba.argmax(axis=1), minlength=K * K).reshape(K, K)
+    decided = proba.argmax(axis=1) if decided is None else decided.ravel()
+    counts = np.bincount(codes * K + decided, minlength=K * K).reshape(K, K)
     return [[count / repeats if count % repeats else count // repeats for count in row] for row in counts.tolist()]
 
 

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from smaller.app.study.costs import EXPECTED, Costs, balanced_costs
 from smaller.app.study.splits import GroupFolds, PastFolds
 from smaller.app.tables import TableError
 from smaller.arrays import Array
@@ -23,6 +24,7 @@ __all__ = ["MODELS", "ModelSpec", "Procedure", "available_models", "fit_model", 
 
 SEARCH_ROWS = 5_000  # beyond this many rows the strength is chosen on a sample of as many
 FOLDS, LARGE_FOLDS = 5, 3
+STRONGER = 1.1  # step of the strength where a cap on the features is not met
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class ModelSpec:
     most_rows: int = 10**9
     linear: bool = True
     graded: bool = False  # only where the target's classes are known to be grades
+    logistic: bool = False  # class shares can be changed in the intercepts, and features be forced in
 
 
 _SMLR_2005 = (
@@ -48,12 +51,14 @@ MODELS: dict[str, ModelSpec] = {
         "SMLRCV",
         "sparse multinomial logistic regression, strength chosen by cross-validation",
         _SMLR_2005,
+        logistic=True,
     ),
     "sbmlr": ModelSpec(
         "smaller.estimators.sbmlr",
         "SBMLR",
         "sparse multinomial logistic regression that finds its own strength",
         "Cawley, Talbot, Girolami (2006). Sparse multinomial logistic regression via Bayesian L1 regularisation. NIPS.",
+        logistic=True,
     ),
     "ivm": ModelSpec(
         "smaller.estimators.import_vectors",
@@ -113,7 +118,16 @@ class Procedure:
     features : int, optional
         The most features that SMLR may use.
     class_weight : {"balanced"}, optional
-        Whether the classes count the same, however rare.
+        Whether the classes count the same, however rare: in the fit, in decisions and in the verdict. Probabilities
+        stay those of the table's class shares.
+    costs : tuple of tuples, optional
+        What it costs to decide for a class (column) where another one (row) is true.
+    positive : optional
+        The class of two that is looked for: its sensitivity is told.
+    specificity : float
+        The share of the other class that must not be taken for it.
+    free : tuple of int
+        Numbers of the features that are always in the model, without a penalty.
     ordered : bool
         Whether units follow each other in time.
     gaps : bool, optional
@@ -132,6 +146,10 @@ class Procedure:
     eps: float | None = None
     features: int | None = None
     class_weight: str | None = None
+    costs: tuple[tuple[float, ...], ...] | None = None
+    positive: Any = None
+    specificity: float = 0.9
+    free: tuple[int, ...] = ()
     ordered: bool = False
     gaps: bool | None = None
     grades: tuple[Any, ...] | None = None
@@ -140,6 +158,12 @@ class Procedure:
         """Return the classes among ``y``: grades from the lowest, others sorted."""
         present = np.unique(y)
         return present if self.grades is None else np.array([one for one in self.grades if one in present])
+
+    def costs_at(self, shares: Array) -> Costs | None:
+        """Return what decisions are judged by, where the classes have these shares; None: all mistakes are the same."""
+        if self.costs is not None:
+            return Costs(EXPECTED, np.asarray(self.costs))
+        return balanced_costs(shares) if self.class_weight == "balanced" else None
 
     def folds(self, count: int, y: Array, units: Array | None) -> Any:
         """Return the splitter for choices within a training part; every fold gets a row of the rarest class."""
@@ -190,11 +214,22 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
         "ivm": {"alphas": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03], "random_state": how.seed},
     }  # fmt: skip
     model = cls(**settings.get(name, {}))
-    if how.class_weight is not None:
-        if "class_weight" not in model.get_params():
-            raise TableError(f"--class-weight does not exist for the model {name}: use smlr.")
-        model.set_params(class_weight=how.class_weight)
-    return Pipeline([*preparation(X, how.gaps), ("model", model)])
+    asked = {"class_weight": how.class_weight, "penalty_factors": _factors(how, X.shape[1])}
+    if any(value is not None for value in asked.values()) and not spec.logistic:
+        raise TableError(f"--class-weight and --always do not exist for the model {name}: use smlr or sbmlr.")
+    if how.features is not None and name != "smlr":
+        raise TableError(f"--features does not exist for the model {name}: use smlr.")
+    given = {key: value for key, value in asked.items() if value is not None}
+    return Pipeline([*preparation(X, how.gaps), ("model", model.set_params(**given))])
+
+
+def _factors(how: Procedure, n_features: int) -> Array | None:
+    """Return the penalty factors; None where all features are penalised alike."""
+    if not how.free:
+        return None
+    factors = np.ones(n_features)
+    factors[list(how.free)] = 0.0
+    return factors
 
 
 def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> tuple[Pipeline, Pipeline]:
@@ -202,6 +237,25 @@ def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> t
 
     With many rows SMLR is fitted to all of them at the strength *per row* that was best on a sample.
     """
+    fitted, search = _fit(X, y, how, units)
+    if how.class_weight is not None:
+        _to_shares_of(fitted[-1], y)
+    return fitted, search
+
+
+def _to_shares_of(model: Any, y: Array) -> None:
+    """Move the intercepts of a model that took the classes as equally common to the shares in the table.
+
+    P(k | x) prop. exp(eta_k) pi_k: under a softmax, other shares are other intercepts (King and Zeng 2001).
+    """
+    shift = np.log(np.unique(y, return_counts=True)[1] / len(y))
+    shift = shift[1:] - shift[0] if len(model.intercept_) == 1 else shift - shift.mean()
+    model.intercept_ = model.intercept_ + shift
+    if hasattr(model, "penalized_intercept_"):
+        model.penalized_intercept_ = model.penalized_intercept_ + shift
+
+
+def _fit(X: Any, y: Array, how: Procedure, units: Array | None) -> tuple[Pipeline, Pipeline]:
     pipeline = make_model(X, y, how, units)
     if how.model not in ("smlr", "ordinal"):
         return (fitted := pipeline.fit(X, y)), fitted
@@ -218,8 +272,14 @@ def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> t
     search.fit(X[sample], y[sample], **_grouped(few))
     alpha = search[-1].alpha_ * X.shape[0] / len(sample)
     steps = [(step, clone(part)) for step, part in search.steps[:-1]]
-    model = SMLR(alpha=float(alpha), tol=1e-3, class_weight=how.class_weight)
-    return Pipeline([*steps, ("model", model)]).fit(X, y), search
+    while True:
+        model = SMLR(
+            alpha=float(alpha), tol=1e-3, class_weight=how.class_weight, penalty_factors=_factors(how, X.shape[1])
+        )
+        fitted = Pipeline([*steps, ("model", model)]).fit(X, y)
+        if how.features is None or len(fitted[-1].active_features_) <= how.features:
+            return fitted, search
+        alpha *= STRONGER  # other rows: a few more features than on the sample
 
 
 def _grouped(units: Array | None) -> dict[str, Any]:

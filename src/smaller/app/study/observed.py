@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from smaller.app.study import facts as say
+from smaller.app.study.demands import check_demands
 from smaller.app.study.honest import HeldOut, Plan, make_plan, predict_held_out, with_shuffled_labels
 from smaller.app.study.models import Procedure, available_models, fit_model
 from smaller.app.study.question import Data
@@ -65,9 +66,10 @@ class Observed:
 
 def observe(data: Data, how: Procedure, *, tick: Callable[[str], None], announce: Callable[[str], None]) -> Observed:
     """Choose a model if asked to, judge its procedure on held-out rows, fit it to all rows and to halves of them."""
+    check_demands(how, data)
     X, y, notes = data.X, data.y, list(data.notes)
     gaps = not sparse.issparse(X) and bool(np.isnan(X.sum()))
-    how = replace(how, ordered=data.units.ordered, gaps=gaps)
+    how = replace(how, ordered=data.units.ordered, gaps=gaps, free=data.free)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if how.model == AUTO:
@@ -88,7 +90,7 @@ def observe(data: Data, how: Procedure, *, tick: Callable[[str], None], announce
         shuffled = with_shuffled_labels(X, y, plan, how, tick=tick) if how.shuffle else None
         tick("report")
         learnt = slice(None) if plan.nested else plan.repeats[0][0][0]
-        bound = say.generalisation_bound(pipeline, X, y, learnt)
+        bound = None if how.free else say.generalisation_bound(pipeline, X, y, learnt)  # free: no proper prior
     return Observed(data, how, plan, held_out, full, shuffled, pipeline, search, stability, bound, notes)
 
 

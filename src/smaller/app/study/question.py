@@ -40,6 +40,8 @@ class Question:
         Column that orders rows in time: the future is predicted from the past.
     features : sequence of str
         Columns to use although they look like identifiers.
+    always : sequence of str
+        Columns that are in the model in any case, without a penalty.
     """
 
     target: str
@@ -49,6 +51,7 @@ class Question:
     ids: tuple[str, ...] = ()
     order: str | None = None
     features: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Data:
     notes: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     likely_group: str | None = None  # nobody has said whether its rows belong together
+    free: tuple[int, ...] = ()  # features that are always in the model
+    numbers: Array | None = None  # of the rows in the table as it was given, from 0
 
 
 def prepare(table: Table, question: Question) -> Data:
@@ -76,8 +81,10 @@ def prepare(table: Table, question: Question) -> Data:
     group = None if question.group == NONE else question.group
     drop = (*question.drop, *_aside(table, question, group))
     encoder, notes = TableEncoder.learn(
-        table, question.target, drop=drop, missing=question.missing, ids=question.ids, keep=question.features
-    )
+        table, question.target, drop=drop, missing=question.missing, ids=question.ids,
+        keep=(*question.features, *question.always),
+    )  # fmt: skip
+    free = _always(encoder, question.always, drop)
     X = encoder.transform(table)
     units = _units(table, X, y, question, group)
     findings = audit(table, y, X, encoder, (question.target, *drop))
@@ -86,13 +93,31 @@ def prepare(table: Table, question: Question) -> Data:
     likely_group = next((finding.columns[0] for finding in findings if finding.kind == "group"), None)
     if units.copies:
         findings.insert(0, Finding("copies", (), _copies(units, len(y))))
-    return Data(X, y, encoder, units, [*told, *notes], findings, likely_group)
+    return Data(X, y, encoder, units, [*told, *notes], findings, likely_group, free, np.asarray(rows))
+
+
+def _always(encoder: TableEncoder, names: tuple[str, ...], drop: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the numbers of the features that are made of some columns."""
+    used = {column.name for column in encoder.columns}
+    for name in names:
+        if name in drop:
+            raise TableError(f"--always {name!r} is also left out or names rows: it cannot be both.")
+        if name not in used:
+            raise TableError(f"--always {name!r} cannot be a feature: it is constant, empty or text that names rows.")
+    places: list[int] = []
+    start = 0
+    for column in encoder.columns:
+        count = len(column.features)
+        if column.name in names:  # of several levels the first is left to the penalty: all of them make an intercept
+            places += range(start + (count > 1 and bool(column.levels)), start + count)
+        start += count
+    return tuple(places)
 
 
 def _aside(table: Table, question: Question, group: str | None) -> list[str]:
     """Return the columns that say something about rows and are no features."""
     aside = [name for name in (group, question.order, *question.ids) if name is not None]
-    check_names(table, question.target, [*aside, *question.features])
+    check_names(table, question.target, [*aside, *question.features, *question.always])
     if question.target in aside:
         raise TableError(f"The target {question.target!r} cannot be group, order or identifier of the rows too.")
     return aside

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
-__all__ = ["SCHEMA", "Facts"]
+__all__ = ["SCHEMA", "Facts", "Judged"]
 
 SCHEMA = 2  # grows when a fact changes its meaning or goes away; new facts may come at any time
 
 
-class Facts(TypedDict):
+class Judged(TypedDict):
+    """What predictions of rows not learnt from say beside their error."""
+
+    by_class: dict[str, Any]
+    benefit: dict[str, Any] | None  # of two classes
+    operation: dict[str, Any] | None  # where a class is looked for
+    calibration: dict[str, Any]
+    recalibration: dict[str, Any] | None
+    confusion: list[list[float]]
+    decisions: dict[str, Any] | None
+
+
+class Facts(Judged):
     """What is known after a study, as plain values."""
 
     schema: int
@@ -30,9 +42,8 @@ class Facts(TypedDict):
     audit: list[dict[str, Any]]
     shuffled: dict[str, Any] | None
     all_features: dict[str, Any]
-    calibration: dict[str, Any]
-    confusion: list[list[float]]
-    decisions: dict[str, Any] | None
+    cap: dict[str, Any] | None
+    always: list[str]
     sizes_per_fold: list[int]
     chosen: dict[str, Any] | None
     stability: dict[str, Any]
@@ -45,4 +56,4 @@ class Facts(TypedDict):
     scales: list[dict[str, Any]] | None
     notes: list[str]
     seconds: float
-    command: NotRequired[str]
+    command: str | None  # that was typed, if any

@@ -56,7 +56,7 @@ def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Ar
     filled = pipeline[:-1].transform(X)
     strength = getattr(model, "alpha_", getattr(model, "alpha", None)) if how.model == "smlr" else None
     what, rule = _what_counts(
-        model, None if strength is None else strength * (filled.shape[0] // 2) / count, X.shape[1]
+        model, None if strength is None else strength * (filled.shape[0] // 2) / count, X.shape[1], how
     )
     selector = StabilitySelection(n_pairs=pairs, bound="unimodal", random_state=how.seed, **what)
     try:
@@ -66,14 +66,16 @@ def measure_stability(X: Any, y: Array, pipeline: Any, how: Procedure, units: Ar
     sample = f"A sample of {filled.shape[0]:,} rows was" if count > ROWS else "The rows were"
     whole = "" if units is None else ", rows that belong together in one half,"
     note = f"{sample} split into halves {pairs} times{whole} and {rule}."
+    frequencies = selector.frequencies_.copy()
+    frequencies[list(how.free)] = np.nan  # what is always in is not chosen
     if selector.threshold_ > 1.0:
-        return Stability(selector.frequencies_, None, f"{note} So many are used that no frequency rules out chance.")
+        return Stability(frequencies, None, f"{note} So many are used that no frequency rules out chance.")
     note += (
         f" Of the features found in at least {selector.threshold_:.0%} of the halves at most "
         f"{selector.expected_false_:.2g} are expected to be there by chance (Shah and Samworth's bound for unimodal "
         "frequencies)."
     )
-    return Stability(selector.frequencies_, float(selector.threshold_), note)
+    return Stability(frequencies, float(selector.threshold_), note)
 
 
 def _sample(y: Array, seed: int) -> Array:
@@ -82,12 +84,12 @@ def _sample(y: Array, seed: int) -> Array:
     return rows[np.isin(y[rows], [label for label in np.unique(y) if (y[rows] == label).sum() >= 2])]
 
 
-def _what_counts(model: Any, strength: float | None, n_features: int) -> tuple[dict[str, Any], str]:
+def _what_counts(model: Any, strength: float | None, n_features: int, how: Procedure) -> tuple[dict[str, Any], str]:
     """Return the rule of being chosen on half of the rows, as arguments of the selector and in words."""
     used = len(model.active_features_)
     if strength is not None and used:
         rule = "a feature counts if it is used at any strength down to the chosen one, for as many rows"
-        return {"estimator": PathTo(alpha=strength)}, rule
+        return {"estimator": PathTo(strength, how.free, how.class_weight)}, rule
     first = max(1, min(used, n_features // 2))
     return {"n_features": first, "standardize": True}, f"the first {first} features to enter the path count"
 
@@ -95,19 +97,26 @@ def _what_counts(model: Any, strength: float | None, n_features: int) -> tuple[d
 class PathTo(BaseEstimator):
     """What enters anywhere on the path from the largest strength down to ``alpha``; features are standardised.
 
-    ``coef_`` holds, for every feature, the largest absolute weight on the way.
+    ``coef_`` holds, for every feature, the largest absolute weight on the way. The features numbered ``free`` have no
+    penalty.
     """
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, free: tuple[int, ...] = (), class_weight: str | None = None) -> None:
         self.alpha = alpha
+        self.free = free
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Array) -> PathTo:
         """Follow the path."""
         X = StandardScaler(with_mean=not hasattr(X, "tocsr")).fit_transform(X)
-        largest = alpha_max(X, y)
+        options: dict[str, Any] = {"class_weight": self.class_weight}
+        if self.free:
+            options["penalty_factors"] = factors = np.ones(X.shape[1])
+            factors[list(self.free)] = 0.0
+        largest = alpha_max(X, y, **options)
         self.coef_ = np.zeros((1, X.shape[1]))
         if self.alpha < largest:
             strengths = np.geomspace(largest, self.alpha, STRENGTHS)
-            for w in smlr_path(X, y, alphas=strengths, tol=1e-3).weights:
+            for w in smlr_path(X, y, alphas=strengths, tol=1e-3, **options).weights:
                 self.coef_ = np.maximum(self.coef_, abs(w).max(axis=1).toarray().reshape(1, -1))
         return self
