@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import resource
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
@@ -79,4 +80,54 @@ def klr(options: Options) -> None:
             show(f"KLR n=2000, p={p}, alpha={alpha:g}", fit, rest)
 
 
-PARTS = {"ida": ida, "klr": klr} | {str(n): partial(mixture, n) for n in (5000, 10_000, 20_000, 50_000)}
+def cover_types(draw: int) -> tuple[Any, Any, Any, Any]:
+    """8000 rows of covtype to learn from and 20000 others, lodgepole pine against the rest, standardised."""
+    data = load("covtype")
+    y = (np.asarray(data.target) == np.unique(data.target)[1]).astype(int)
+    order = np.random.default_rng(draw).permutation(len(y))[:28_000]
+    X = np.asarray(data.data[order], dtype=np.float64)
+    X = StandardScaler().fit(X[:8000]).transform(X)
+    return X[:8000], y[order[:8000]], X[8000:], y[order[8000:]]
+
+
+def covtype(options: Options) -> None:
+    """Hundreds of points: by default, then 500 of them, in blocks and one by one."""
+    for draw in range(3):
+        X, y, X_new, y_new = cover_types(draw)
+        fit = least(lambda X=X, y=y: IVM(gamma=0.1, random_state=0).fit(X, y), 1)
+        model = fit.result
+        rest = f"{len(model.support_)} points of {model.n_candidates_} candidates"
+        show(f"covtype, draw {draw}: IVM", fit, f"{rest}, accuracy {model.score(X_new, y_new):.4f}")
+    X, y, X_new, y_new = cover_types(0)
+    seconds = {}
+    for name, how in (
+        ("500 points", {}),
+        ("all candidates", {"n_candidates": 8000}),
+        ("all candidates, one by one", {"n_candidates": 8000, "block": 1}),
+    ):
+        fit = least(lambda how=how: IVM(gamma=0.1, eps=0.0, random_state=0, **how).fit(X, y), 1)
+        model, seconds[name] = fit.result, fit.cpu
+        H = ", ".join(f"{model.import_path_.objective[m - 1]:.0f}" for m in (100, 200, 300, 500))
+        show(f"covtype: {name}", fit, f"accuracy {model.score(X_new, y_new):.4f}; sum at 100, 200, 300, 500 points {H}")
+    last = seconds.pop(name)
+    print("covtype: one by one takes " + ", ".join(f"{last / s:.1f} times {n}" for n, s in seconds.items()))
+
+
+def growing(options: Options) -> None:
+    """Points on the mixture, means of ten draws."""
+    for n in (200, 1000, 5000, 20_000, 50_000):
+        found = []
+        for draw in range(10):
+            X, y, _ = make_mixture(n, random_state=draw)
+            fit = least(lambda X=X, y=y: IVM(random_state=0, **MIXTURE).fit(X, y), 1)
+            found.append((len(fit.result.support_), fit.cpu))
+        points, seconds = np.mean(found, axis=0)
+        print(
+            f"mixture n={n}: {points:.1f} points on average, {max(found)[0]} at most; {seconds:.3f} s cpu a fit",
+            flush=True,
+        )
+
+
+PARTS = {"ida": ida, "klr": klr, "covtype": covtype, "growing": growing} | {
+    str(n): partial(mixture, n) for n in (5000, 10_000, 20_000, 50_000)
+}

@@ -17,6 +17,7 @@ from smaller.priors import Normal
 from smaller.problem import Problem
 from smaller.searches.candidates import Candidates
 from smaller.searches.forward import Choice, Forward, by_promise, select
+from smaller.searches.shortlist import by_joint_promise, promises
 from smaller.searches.submodel import Submodel
 from smaller.solvers import solve
 
@@ -38,7 +39,7 @@ def partly_fitted(classes: int, points: int = 3, seed: int = 0, weight: Any = No
     model = Submodel(likelihood, likelihood.encode(labels), weight, 0.3)
     candidates = Candidates(KERNEL, X, np.arange(len(X)), EVERYTHING)
     for index in range(points):
-        psi = candidates.whitened(model, index)
+        psi = candidates.whitened(model, np.array([index]))
         model.append(psi)
         candidates.forget(psi)
     model.refit(1e-9)
@@ -50,19 +51,19 @@ def partly_fitted(classes: int, points: int = 3, seed: int = 0, weight: Any = No
     return model, candidates
 
 
-def quadratic_minimum(model: Submodel, candidates: Candidates, index: int, k: int) -> float:
-    """The decrease of the quadratic model of output k with column ``index``, beyond that of the submodel alone."""
-    row, h = candidates.rows[index], 0 if model.shared else k
-    column = candidates.column(candidates.rows[index : index + 1])
-    D = np.hstack([model.D, column])
-    P = np.zeros((model.d + 1, model.d + 1))
-    P[range(1, model.d), range(1, model.d)] = model.alpha
-    phi = model.phi[row]
-    P[1:-1, -1] = P[-1, 1:-1] = model.alpha * phi
-    P[-1, -1] = model.alpha * candidates.diagonal[row]
+def quadratic_minimum(model: Submodel, candidates: Candidates, chosen: Any, k: int) -> float:
+    """The decrease of the quadratic model of output k with some columns, beyond that of the submodel alone."""
+    rows, h, d = candidates.rows[chosen], 0 if model.shared else k, model.d
+    columns = candidates.column(rows)
+    D = np.hstack([model.D, columns])
+    P = np.zeros((D.shape[1], D.shape[1]))
+    P[range(1, d), range(1, d)] = model.alpha
+    P[d:, 1:d] = model.alpha * model.phi[rows]
+    P[1:d, d:] = P[d:, 1:d].T
+    P[d:, d:] = model.alpha * columns[rows]
     A = D.T @ (model.W[:, h, None] * D) + P
-    g = D.T @ model.residual[:, k] + P[:, :-1] @ model.beta[:, k]
-    own = g[:-1] @ np.linalg.solve(A[:-1, :-1], g[:-1])
+    g = D.T @ model.residual[:, k] + P[:, :d] @ model.beta[:, k]
+    own = g[:d] @ np.linalg.solve(A[:d, :d], g[:d])
     return float(0.5 * (g @ np.linalg.solve(A, g) - own))
 
 
@@ -72,14 +73,16 @@ def test_predicted_decrease_is_that_of_the_explicit_solve(index: int, seed: int,
     num, s = candidates.numerators(model, model.gradient()), candidates.curvatures(model)
     for k in range(model.q):
         predicted = 0.5 * num[index, k] ** 2 / s[0 if model.shared else k, index]
-        assert predicted == pytest.approx(quadratic_minimum(model, candidates, index, k), rel=1e-5, abs=1e-9)
+        assert predicted == pytest.approx(
+            quadratic_minimum(model, candidates, np.array([index]), k), rel=1e-5, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_extended_factors_equal_those_from_scratch(classes: int) -> None:
     model, candidates = partly_fitted(classes)
-    for index in (10, 20, 30):
-        candidates.extend(model, *model.append(candidates.whitened(model, index)))
+    for index in ([10], [20, 30, 40], [50]):
+        candidates.extend(model, *model.append(candidates.whitened(model, np.array(index))))
     extended = candidates.V[:, : model.d].copy(), candidates.s.copy()
     for k, inverse in enumerate(model.factors):
         A = model.D.T @ (model.W[:, k, None] * model.D) + np.diag([0.0] + [model.alpha] * (model.d - 1))
@@ -87,6 +90,49 @@ def test_extended_factors_equal_those_from_scratch(classes: int) -> None:
     candidates.renew(model)
     np.testing.assert_allclose(extended[0], candidates.V[:, : model.d], atol=1e-9)
     np.testing.assert_allclose(extended[1], candidates.s, rtol=1e-7, atol=1e-9)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 100), classes=st.sampled_from([2, 3, 6]), listed=st.sampled_from([12, 60]))
+def test_a_block_promises_what_the_explicit_solve_says(seed: int, classes: int, listed: int) -> None:
+    model, candidates = partly_fitted(classes, seed=seed)
+    g = model.gradient()
+    chosen, first = by_joint_promise(model, candidates, g, 4, 0.0)
+    assert len(np.unique(chosen)) == 4
+    alone = promises(model, candidates, g)[0]
+    assert alone[chosen[0]] == first == alone.max()
+    together = sum(quadratic_minimum(model, candidates, chosen, k) for k in range(model.q))
+    for k in range(3):  # every point is the best on the shortlist after those before it
+        before = sum(quadratic_minimum(model, candidates, chosen[:k], k_) for k_ in range(model.q)) if k else 0.0
+        best = [
+            sum(quadratic_minimum(model, candidates, np.append(chosen[:k], one), k_) for k_ in range(model.q)) - before
+            for one in chosen[k:]
+        ]
+        assert best[0] >= max(best) * (1.0 - 1e-6)
+    assert together >= first
+
+
+def test_a_block_takes_no_copies_and_nothing_that_is_worth_little() -> None:
+    X, labels = sample(40)
+    X, labels = np.repeat(X, 3, axis=0), np.repeat(labels, 3)
+    likelihood = Multinomial(2)
+    model = Submodel(likelihood, likelihood.encode(labels), None, 0.3)
+    candidates = Candidates(KERNEL, X, np.arange(len(X)), EVERYTHING)
+    candidates.renew(model)
+    chosen, first = by_joint_promise(model, candidates, model.gradient(), 8, 0.0)
+    assert len(np.unique(X[chosen], axis=0)) == 8
+    assert len(by_joint_promise(model, candidates, model.gradient(), 8, 2.0 * first)[0]) == 1
+
+
+def test_blocks_reach_what_points_one_by_one_reach() -> None:
+    X, labels = sample(300, 3)
+    single, path, _ = run(X, labels, eps=0.0, max_points=40, block=1)
+    blocked, other, _ = run(X, labels, eps=0.0, max_points=40, block=4)
+    assert len(np.unique(other.points)) == 40
+    np.testing.assert_array_equal(other.points[:16], path.points[:16])  # the first four blocks' worth are alike
+    assert len(np.unique(other.objective[16:20])) == 1  # known at the end of a block only
+    drop = path.objective[0] - single.objective
+    assert blocked.objective - single.objective < 0.02 * drop
 
 
 def test_whitened_columns_reproduce_the_kernel() -> None:
@@ -111,7 +157,7 @@ def test_trying_a_column_leaves_the_model_alone() -> None:
     model, candidates = partly_fitted(3)
     model.refit(1e-12)
     before = model.d, model.beta.copy(), model.objective
-    assert model.try_column(candidates.whitened(model, 7), 1e-12) < before[2]
+    assert model.try_column(candidates.whitened(model, np.array([7])), 1e-12) < before[2]
     assert model.d == before[0]
     assert model.objective == before[2]
     np.testing.assert_array_equal(model.beta, before[1])
@@ -123,7 +169,7 @@ def test_one_step_objective_is_that_of_the_explicit_step() -> None:
     num, s = candidates.numerators(model, g), candidates.curvatures(model)
     c = -num[index] / s[:, index]
     found = _after_one_step(model, candidates, index, c, model.precondition(g), candidates._held[index])
-    psi = candidates.whitened(model, index)
+    psi = candidates.whitened(model, np.array([index]))
     model.append(psi)
     A = model.D.T @ (model.W * model.D) + np.diag([0.0] + [model.alpha] * (model.d - 1))
     beta = model.beta - np.linalg.solve(A, model.gradient())
@@ -133,6 +179,7 @@ def test_one_step_objective_is_that_of_the_explicit_step() -> None:
 
 def run(X: Any, labels: Any, alphas: Any = (0.3,), weight: Any = None, kernel: Any = KERNEL, **options: Any) -> Any:
     likelihood = Multinomial(int(labels.max()) + 1)
+    options = {"window": 1} | options
     extra = {name: options.pop(name) for name in ("watched", "fit_intercept", "rng", "rows") if name in options}
     return select(kernel, X, likelihood, likelihood.encode(labels), weight, alphas, Forward(**options), **extra)
 

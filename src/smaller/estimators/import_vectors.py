@@ -19,7 +19,7 @@ from smaller.estimators.kernel_machine import KernelLogistic, center_rows, gener
 from smaller.kernels import Kernel
 from smaller.likelihoods import Multinomial
 from smaller.papers import SELECTIONS
-from smaller.searches.forward import Forward, ImportPath, by_promise, select
+from smaller.searches.forward import Forward, ImportPath, by_promise, drawn_rows, select
 from smaller.solvers.driver import Progress
 from smaller.validation import TrainingData, check_integer
 
@@ -35,8 +35,9 @@ class IVM(KernelLogistic):
         sum_i c_i log-loss(y_i, f(x_i) + b) + alpha/2 * |f|_K^2,      f(x) = sum_{j in S} a_j K(x, x_j)
 
     Starting from the intercept alone, the row whose kernel column lowers this sum most joins S, until the sum has
-    converged. Unlike support vectors, import points need not lie near the boundary, their number does not grow with
-    n, and the model gives probabilities. All classes share the points.
+    converged. Unlike support vectors, import points need not lie near the boundary, and the model gives probabilities.
+    Their number depends on how intricate the probabilities are for this kernel, hardly on n. All classes share the
+    points.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class IVM(KernelLogistic):
         As in :class:`KLR`; ``gamma`` may be "cv". With ``alphas`` each of its fits chooses a strength of its own.
     eps, window : float, int
         Stop when the last ``window`` points (the paper's Delta k) lowered the sum by less than ``eps`` of it; also
-        when no candidate promises ``eps / window``.
+        when no candidate promises ``eps / window``. A block of more points than that is held against as much more.
     max_points : int, default=500
         Largest number of import points.
     alphas : array-like of float, int or None, default=None
@@ -62,14 +63,18 @@ class IVM(KernelLogistic):
     cv : int, splitter or None, default=None
         Cross-validation for ``alphas`` instead of one held-back part.
     selection : {"lazy", "onestep", "exact"}, default="lazy"
-        "lazy": the largest decrease predicted by one Newton step, weights renewed every ``refresh`` points; "onestep":
-        the true sum after one step for every candidate (Algorithm 2); "exact": after full convergence for every
-        candidate (Algorithm 1; slow, for study).
+        "lazy": the largest decrease predicted by one Newton step, weights renewed every ``refresh`` additions;
+        "onestep": the true sum after one step for every candidate (Algorithm 2); "exact": after full convergence for
+        every candidate (Algorithm 1; slow, for study).
+    block : int, default=16
+        Points added at a time once there are four times as many: the candidates are looked at once, and the points are
+        chosen one after the other from a shortlist. 1: always one by one. For "lazy" only.
     refresh : int, default=10
-        See ``selection``.
+        See ``selection``; additions of a block count once.
     n_candidates : int, default=None
-        Rows drawn at random as candidates; None: all as long as their kernel columns fit ``memory_limit``, otherwise
-        as many as fit. With a number whose columns do not fit, they are recomputed at every addition.
+        Rows drawn at random as candidates, by ``random_state``; all rows count in the sum in any case. None: 4000, or
+        as many as ``memory_limit`` has room for; all rows if there are no more. With a number whose kernel columns do
+        not fit, they are recomputed at every addition.
     memory_limit : int, default=2**28
         Bytes of kernel columns that may be held; the n x n matrix never is unless it fits.
     posterior, fit_intercept, class_weight, tol, max_iter, random_state, verbose
@@ -82,8 +87,11 @@ class IVM(KernelLogistic):
     dual_coef_ : ndarray of shape (1 or n_classes, n_support)
         Their weights.
     import_path_ : ImportPath
-        ``points``, ``alphas``, ``objective`` and ``validation_error`` after every addition (see :meth:`plot_path`).
+        ``points``, ``alphas``, ``objective`` and ``validation_error`` after every addition (see :meth:`plot_path`);
+        points added together share the last two.
         With ``alphas`` and one held-back part this is the path of Algorithm 3, otherwise that of the final fit.
+    n_candidates_ : int
+        Rows among which the points were chosen; less than there are if candidates were drawn at random.
     alpha_, gamma_ : float
         Strength and width used; ``gamma_`` with kernels "rbf" and "poly".
     gammas_, gamma_scores_ : ndarray
@@ -115,13 +123,14 @@ class IVM(KernelLogistic):
 
     kernel_params: Any = None
     eps: float = number(1e-3, least=0.0)
-    window: int = integer(1, least=1)
+    window: int = integer(5, least=1)
     max_points: int = integer(500, least=1)
     alphas: Any = None
     scoring: str = choice("neg_log_loss", "error")
     validation_fraction: float = number(0.25, least=0.0, most=0.9, open_left=True)
     cv: Any = None
     selection: str = choice("lazy", *SELECTIONS)
+    block: int = integer(16, least=1)
     refresh: int = integer(10, least=1)
     n_candidates: int | None = None
     memory_limit: int = integer(1 << 28, least=1)
@@ -136,6 +145,8 @@ class IVM(KernelLogistic):
         path = None if self.alphas is None else self._choose_alpha(data, kernel, X, likelihood, y, settings, rng)
         if self.alphas is None:
             self.alpha_ = self._strength()
+        candidates = drawn_rows(X.shape[0], data.weight, settings, rng)
+        self.n_candidates_ = len(candidates)
         model, final, _ = select(
             kernel,
             X,
@@ -144,8 +155,8 @@ class IVM(KernelLogistic):
             data.weight,
             [self.alpha_],
             settings,
+            rows=candidates,
             fit_intercept=checked(self, "fit_intercept"),
-            rng=rng,
         )
         self.import_path_ = final if path is None else path
         solution = self._certified(data, model, progress)
@@ -163,6 +174,7 @@ class IVM(KernelLogistic):
             window=checked(self, "window"),
             max_points=checked(self, "max_points"),
             choose=SELECTIONS.get(selection, by_promise),
+            block=checked(self, "block") if selection == "lazy" else 1,
             refresh=refresh if selection == "lazy" else 1,
             memory_limit=checked(self, "memory_limit"),
             n_candidates=None if count is None else check_integer("n_candidates", count, least=1),

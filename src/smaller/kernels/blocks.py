@@ -1,7 +1,7 @@
 """Products and distances of rows, in blocks; dense or sparse, whatever the array library.
 
-Work proceeds in blocks of rows, in float64, so temporaries stay bounded and float32 data lose nothing to cancellation;
-the result has the data's precision.
+Work proceeds in blocks of rows, in float64, so temporaries stay in the cache and float32 data lose nothing to
+cancellation; the result has the data's precision, and its columns lie one after the other, as a design wants them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
     "weighted_squares",
 ]
 
-BLOCK_ELEMENTS = 2**20  # 8 MB of float64: large enough for BLAS-3, small enough to stay in cache for exp
+BLOCK_ELEMENTS = 2**18  # 2 MB of float64: large enough for BLAS-3, small enough to stay in cache for exp
 MOSTLY_FILLED = 0.5  # share of stored entries from which a sparse matrix may as well be full
 MINIMUM_ROWS = 16  # however wide: what is done once per block must not dominate
 
@@ -97,18 +97,18 @@ def evaluate(
     value: Callable[[Any, Array, Array], Array],
     center: bool = False,
 ) -> Array:
-    """Fill an (n, m) array with value(A, B) by blocks; A and B are rows of X and C scaled by sqrt(gamma)."""
+    """Fill an (n, m) array with value(B, A)' by blocks; A and B are rows of X and C scaled by sqrt(gamma)."""
     check_pair(X, C)
     xp, on, (n, p), m = namespace_of(X, C), device_of(X, C), X.shape, C.shape[0]
     theta, shift = as_vector(xp, gamma, p, on), center_of(X, C) if center else None
     X, C = by_rows(X), by_rows(C)
-    K = xp.empty((n, m), dtype=result_dtype(xp, X, C), device=on)
+    K = xp.empty((m, n), dtype=result_dtype(xp, X, C), device=on)
     width = m if is_sparse(X) and shift is None else max(m, p)
     with np.errstate(over="ignore", invalid="ignore"):
         B = scale_rows(xp, C, theta, shift)
         for rows in row_blocks(n, width):
-            K[rows, :] = xp.astype(value(xp, scale_rows(xp, X[rows, :], theta, shift), B), K.dtype, copy=False)
-    return finite(xp, K)
+            K[:, rows] = xp.astype(value(xp, B, scale_rows(xp, X[rows, :], theta, shift)), K.dtype, copy=False)
+    return finite(xp, K).T
 
 
 def products(xp: Any, A: Array, B: Array) -> Array:
@@ -119,11 +119,13 @@ def products(xp: Any, A: Array, B: Array) -> Array:
 
 def distances(xp: Any, A: Array, B: Array) -> Array:
     """|a|^2 + |b|^2 - 2 a'b, zero where that is rounding noise."""
-    norms = row_squares(xp, A)[:, None] + row_squares(xp, B)[None, :]
-    D = norms - 2.0 * products(xp, A, B)
+    norms, D = row_squares(xp, A)[:, None] + row_squares(xp, B)[None, :], products(xp, A, B)
+    D *= -2.0
+    D += norms
     # A priori error of the three sums of p terms, at most (p + 4) eps (|a|^2 + |b|^2).
-    noise = (A.shape[1] + 4) * float(xp.finfo(xp.float64).eps)
-    return xp.where(noise * norms >= D, xp.zeros_like(D), D)  # in this order NaN stays NaN
+    norms *= (A.shape[1] + 4) * float(xp.finfo(xp.float64).eps)
+    D[norms >= D] = 0.0  # in this order NaN stays NaN
+    return D
 
 
 def product_pullback(X: Array, C: Array, cotangent: Array, slope: Kernel | None = None) -> Array:

@@ -47,6 +47,6 @@ def exactly(model: Submodel, candidates: Candidates, g: Array) -> tuple[int, flo
     """Return the candidate whose converged model has the smallest H (3.12), and the decrease."""
     H = np.full(len(candidates.rows), np.inf)
     for index in np.flatnonzero(candidates.admissible()):
-        H[index] = model.try_column(candidates.whitened(model, int(index)), 1e-8)
+        H[index] = model.try_column(candidates.whitened(model, np.array([index])), 1e-8)
     best = int(np.argmin(H))
     return (best, model.objective - float(H[best])) if np.isfinite(H[best]) else (-1, 0.0)

@@ -6,19 +6,20 @@ One Newton step that adds candidate l to the submodel lowers H by ``num_l^2 / (2
     s_l   = k_l' W k_l + alpha K_ll - |V_l|^2 ,       r = dloss/deta
 
 (symbols as in `submodel`). ``V`` grows by a row with every point, so an addition costs two products with the
-candidates' kernel columns. The third term of ``num`` takes out what the submodel itself still has to gain: without it
-selection is wrong unless the submodel is fully converged.
+candidates' kernel columns; several points at a time cost one product of matrices. The third term of ``num`` takes out
+what the submodel itself still has to gain: without it selection is wrong unless the submodel is fully converged.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from smaller.arrays import Array
+from smaller.factors import cholesky, lower_inverse
 from smaller.kernels import Kernel, Precomputed
 from smaller.searches.submodel import Submodel
 
@@ -27,6 +28,10 @@ __all__ = ["Candidates"]
 DOUBLE_BYTES = 1 << 23  # candidate columns up to this size are held in double precision, larger ones in single
 CHUNK_BYTES = 1 << 24  # kernel columns computed at a time
 CACHE_BYTES = 1 << 22  # held columns worked on at a time
+_INDEFINITE = (
+    "kernel must be positive semi-definite for import vectors, and this one is not: choose another kernel, or SMLR, "
+    "which takes any."
+)
 
 
 class Candidates:
@@ -67,7 +72,7 @@ class Candidates:
             if isinstance(self.kernel, Precomputed):
                 block = self.kernel(self.X, rows).T
             else:
-                block = self.kernel(self.X[rows], self.X)
+                block = self.kernel(self.X, self.X[rows]).T
             yield part, block
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
@@ -98,7 +103,7 @@ class Candidates:
     def renew(self, model: Submodel) -> None:
         """Compute V and s from scratch for the model's present factors."""
         h, d = model.W.shape[1], model.d
-        capacity = model._inverse.shape[1]
+        capacity = model.capacity
         if self.V.shape[:2] != (h, capacity):
             self.V = np.empty((h, capacity, len(self.rows)), dtype=self.dtype)
         self.d = self.products(model.W, squared=True).T + model.alpha * self.diagonal[self.rows]
@@ -110,17 +115,19 @@ class Candidates:
             self.V[k, :d] = model.factors[k] @ B
             self.s[k] -= np.einsum("dl,dl->l", self.V[k, :d], self.V[k, :d], dtype=np.float64)
 
-    def extend(self, model: Submodel, rows: Array, diagonal: Array) -> None:
-        """Append the row of V that belongs to the model's last column."""
-        j = model.d - 1
-        if j >= self.V.shape[1]:
-            self.V = np.concatenate([self.V, np.empty_like(self.V)], axis=1)
-        psi = model.D[:, j]
-        cross = self.products(model.W * psi[:, None]).T + model.alpha * psi[self.rows]
-        for k, (v, c) in enumerate(zip(rows, diagonal, strict=True)):
-            new = (cross[k] - v.astype(self.dtype) @ self.V[k, :j]) / c
-            self.V[k, j] = new
-            self.s[k] -= new * new
+    def extend(self, model: Submodel, couplings: Array, corners: Array) -> None:
+        """Append the rows of V that belong to the model's last columns."""
+        r = corners.shape[1]
+        old, new = slice(model.d - r), slice(model.d - r, model.d)
+        if new.stop > self.V.shape[1]:
+            more = model.capacity - self.V.shape[1]
+            self.V = np.concatenate([self.V, np.empty_like(self.V, shape=(len(self.V), more, len(self.rows)))], axis=1)
+        psi = model.D[:, new]
+        for k, (V, c) in enumerate(zip(couplings, corners, strict=True)):
+            cross = self.products(model.W[:, k, None] * psi).T + model.alpha * psi[self.rows].T
+            rows = lower_inverse(c) @ (cross - V.T.astype(self.dtype) @ self.V[k, old])
+            self.V[k, new] = rows
+            self.s[k] -= np.einsum("rl,rl->l", rows, rows)
 
     def numerators(self, model: Submodel, g: Array) -> Array:
         """Return ``num`` (N, q)."""
@@ -139,18 +146,29 @@ class Candidates:
         """Return which candidates are not yet in the span of the chosen ones (N,): no row is chosen twice."""
         return self.rho > self.noise * self.diagonal[self.rows]
 
-    def whitened(self, model: Submodel, index: int) -> Array:
-        """Return the column ``psi`` of a candidate (n,)."""
-        row = self.rows[index]
-        phi = model.phi[row]
-        psi = self.column(self.rows[index : index + 1])[:, 0] - model.phi @ phi
-        return psi / math.sqrt(psi[row])
+    def couplings(self, model: Submodel, listed: Array) -> tuple[Array, Array]:
+        """Return for some candidates what ``s`` is the diagonal of (h, r, r), and the same for ``rho`` (r, r)."""
+        rows = self.rows[listed]
+        columns = self.column(rows) if self._held is None else self._held[listed].T.astype(np.float64)
+        own, phi = columns[rows], model.phi[rows]
+        C = np.empty((len(self.s), len(rows), len(rows)))
+        for k in range(len(C)):
+            V = self.V[k, : model.d, listed].astype(np.float64)  # (r, d)
+            C[k] = columns.T @ (model.W[:, k, None] * columns) + model.alpha * own - V @ V.T
+        return C, own - phi @ phi.T
+
+    def whitened(self, model: Submodel, chosen: Array) -> Array:
+        """Return the columns ``psi`` of some candidates, each whitened against those before it too (n, r)."""
+        rows = self.rows[chosen]
+        psi = self.column(rows) - model.phi @ model.phi[rows].T
+        try:
+            L = cholesky(psi[rows])
+        except np.linalg.LinAlgError:
+            raise ValueError(_INDEFINITE) from None
+        return np.asfortranarray(linalg.solve_triangular(L, psi.T, lower=True).T)
 
     def forget(self, psi: Array) -> None:
-        """Lower ``rho`` by a column that was added; a clearly negative value means that the kernel is indefinite."""
-        self.rho -= psi[self.rows] ** 2
+        """Lower ``rho`` by columns that were added; a clearly negative value means that the kernel is indefinite."""
+        self.rho -= np.sum(psi[self.rows] ** 2, axis=1)
         if self.rho.min() < -1e-6 * float(np.abs(self.diagonal).max()):
-            raise ValueError(
-                "kernel must be positive semi-definite for import vectors, and this one is not: choose another kernel, "
-                "or SMLR, which takes any."
-            )
+            raise ValueError(_INDEFINITE)

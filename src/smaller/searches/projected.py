@@ -1,7 +1,7 @@
-"""Newton's method within an orthant, for few variables and a function that need not be convex.
+"""Descent over variables with bounds: L-BFGS-B for many, for few Newton's method within an orthant.
 
-Variables keep their signs or become zero. The Hessian comes from differences of gradients, and negative curvature
-counts with its absolute value, so that every step goes downhill.
+The function need not be convex. Newton's variables keep their signs or become zero. The Hessian comes from differences
+of gradients, and negative curvature counts with its absolute value, so that every step goes downhill.
 """
 
 from __future__ import annotations
@@ -9,18 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy import optimize
 
 from smaller.arrays import Array
 
-__all__ = ["projected_newton"]
+__all__ = ["bounded", "projected_newton"]
 
 _SHIFT = 1e-7  # of the differences, relative to the variable
 _SMALLEST = 1e-3  # size below which a variable counts as this large
 _FLAT = 1e-10  # least curvature, relative to the largest
 _ARMIJO = 1e-4
 _ROUNDING = 1e-13  # relative change that a function value does not resolve
+_MEMORY = 20  # pairs that L-BFGS-B keeps
 
 Function = Callable[[Array], tuple[float, Array]]
+
+
+def bounded(
+    evaluate: Function,
+    x: Array,
+    least: Array,
+    callback: Callable[..., None] | None = None,
+    **options: float,
+) -> Array:
+    """Minimise over ``x >= least``; a line search may miss a bound by its rounding, and no scale is below zero."""
+    options |= {"maxcor": _MEMORY}
+    found = optimize.minimize(
+        lambda x: evaluate(np.maximum(x, least)),
+        x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(least),
+        callback=callback,
+        options=options,
+    )
+    return np.maximum(found.x, least)
 
 
 def projected_newton(

@@ -36,6 +36,12 @@ class State:
     b: Array  # (q,)
     objective: float
 
+    def embed(self, moved: State, rows: Array, features: Array) -> State:
+        """Put a restricted problem's state back into this, the whole one."""
+        w, theta = np.zeros_like(self.w), np.zeros_like(self.theta)
+        w[rows], theta[features] = moved.w, moved.theta
+        return State(theta, w, moved.b, moved.objective)
+
 
 @dataclass(frozen=True)
 class ScaledSolution(Solution):

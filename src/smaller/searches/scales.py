@@ -5,26 +5,24 @@ minimises over the scales with the best weights for each of them (16)-(19): it l
 itself over (w+, w-, theta) >= 0, which makes exact zeros and revives what EM wrongly killed; (3) exact L1 weights at
 fixed scales, in turn with (2) on what is left, until neither weights nor scales can move. F never rises within a phase.
 
-Where few of many features matter, the start matters too: a rival start is judged by F after a few rounds of EM.
+Where few of many features matter, the start matters too: a rival start is judged by F after a few rounds of EM. Where
+there are many centres, all of this is done with few of them, and (3) then takes in the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from smaller.arrays import Array
-from smaller.likelihoods import Gaussian
 from smaller.problem import Point, Solution, Status
-from smaller.searches.projected import projected_newton
+from smaller.searches.projected import bounded, projected_newton
 from smaller.searches.scaled import Journal, ScaledProblem, ScaledSolution, State
+from smaller.searches.scaled_em import warm_up
 from smaller.solvers import solve
 from smaller.solvers.driver import Progress
-from smaller.solvers.reweighted import bound_gram, majorised_minimiser
 
 __all__ = [
     "Journal",
@@ -39,89 +37,11 @@ __all__ = [
     "warm_up",
 ]
 
-_INNER = 8  # L-BFGS-B iterations in one M-step: any decrease will do
-_INNER_TOL = 1e-4  # and its relative tolerance
-_PRUNE = 1e-4  # of the largest weight or scale: smaller ones are dropped during EM
-_MAY_RISE = 1e-6  # relative rise of F that pruning may cost
-_EM_TOL = 1e-3  # relative decrease of F below which EM hands over
 _JUDGED = 5  # EM rounds after which the lower of several starts goes on
 _MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
 _LARGER = 10.0  # factor on the starting scales after a collapse
 _ROUNDING = 1e-13  # relative rise of F that means nothing
-_MEMORY = 20  # pairs that L-BFGS-B keeps
-
-
-# --- phase 1: EM ---
-
-
-def warm_up(scaled: ScaledProblem, state: State, n_iter: int, journal: Journal) -> State:
-    """Run EM with the weights solved out of the M-step; zeros stay zeros, and small values are dropped."""
-    if "warm-up" not in journal.phases:  # else the rounds go on
-        journal.note("warm-up", state.objective)
-    for _ in range(n_iter):
-        centers, features = scaled.used(state.w), np.flatnonzero(state.theta)
-        if len(centers) == 0 or len(features) == 0 or journal.stopped:
-            break
-        part = scaled.restrict(centers, features)
-        rows = scaled.rows(centers)
-        inner = _maximise(part, state.theta[features], state.w[rows], state.b)
-        moved = _prune(part, inner)
-        if moved.objective > state.objective:
-            break
-        settled = state.objective - moved.objective <= _EM_TOL * abs(state.objective)
-        state = _embed(state, moved, rows, features)
-        journal.note("warm-up", state.objective)
-        if settled:
-            break
-    return state
-
-
-def _maximise(part: ScaledProblem, theta: Array, w: Array, b: Array) -> State:
-    """Take one EM step: the loss gives way to squares around v (12), both priors to ridges (13)-(14)."""
-    problem = part.at(theta)
-    here = problem.at(w, b)
-    _, residual = part.likelihood.evaluate(here.eta, part.y, None)
-    bound = float(part.likelihood.curvature(here.eta, part.y, None, bound=True).d.max())
-    latent = {"y": here.eta - residual / bound, "likelihood": Gaussian(1.0 / bound, len(b))}
-    _, ridge = problem.prior.linearise(w, "l2")
-    ridge = np.where(np.isfinite(ridge), ridge, 0.0)  # such a weight is zero and stays there
-    delta, unit = part.rate / theta, float(theta.max())
-    best: tuple[float, Array, Array, Array] = (np.inf, theta, w, b)
-
-    def reduced(u: Array) -> tuple[float, Array]:
-        """Return Q after its minimisation over the weights (19); its slope needs no derivative of theirs."""
-        nonlocal best
-        t = unit * u
-        regression = replace(part.at(t), **latent)
-        point = regression.at(w, b)
-        gram = bound_gram(regression, point) if len(b) > 1 else None
-        w_t, b_t = majorised_minimiser(regression, point, regression.gradient(point), bound=True, gram=gram)
-        point = regression.at(w_t, b_t)
-        value = point.loss + 0.5 * float(np.sum(ridge * w_t**2) + delta @ t**2)
-        if value < best[0]:
-            best = value, t, w_t, b_t
-        return value, unit * (part.slope(regression, t, point.residual, w_t) + delta * t)
-
-    _bounded(reduced, theta / unit, np.zeros(len(theta)), maxiter=_INNER, ftol=_INNER_TOL)
-    return part.state(*best[1:])
-
-
-def _prune(part: ScaledProblem, state: State) -> State:
-    """Drop what is small against the largest, unless F would notice."""
-    m = part.shape[0]
-    size = np.abs(state.w[:m]).max(axis=1, initial=0.0)
-    w, theta = state.w.copy(), state.theta.copy()
-    w[:m][size < _PRUNE * size.max(initial=0.0)] = 0.0
-    theta[theta < _PRUNE * theta.max()] = 0.0
-    pruned = part.state(theta, w, state.b)
-    return pruned if pruned.objective <= state.objective + _MAY_RISE * abs(state.objective) else state
-
-
-def _embed(state: State, moved: State, rows: Array, features: Array) -> State:
-    """Put a restricted problem's state back into the whole one."""
-    w, theta = np.zeros_like(state.w), np.zeros_like(state.theta)
-    w[rows], theta[features] = moved.w, moved.theta
-    return State(theta, w, moved.b, moved.objective)
+_ROUGH = 1e-3  # tolerance of a first stage: enough to know the features
 
 
 # --- phase 2: descent on F itself ---
@@ -161,30 +81,9 @@ def polish(
     least = np.concatenate([np.zeros(2 * d + p), np.full(q, -np.inf)])
     gtol = tol * min(scaled.alpha, unit * scaled.rate)
     journal.note(phase, state.objective)
-    w, theta, b = read(_bounded(evaluate, x, least, note, maxiter=max_iter, ftol=ftol, gtol=gtol))
+    w, theta, b = read(bounded(evaluate, x, least, note, maxiter=max_iter, ftol=ftol, gtol=gtol))
     moved = scaled.state(theta, w, b)
     return moved if moved.objective <= state.objective else state
-
-
-def _bounded(
-    evaluate: Callable[[Array], tuple[float, Array]],
-    x: Array,
-    least: Array,
-    callback: Callable[..., None] | None = None,
-    **options: float,
-) -> Array:
-    """Minimise over ``x >= least``; a line search may miss a bound by its rounding, and no scale is below zero."""
-    options |= {"maxcor": _MEMORY}
-    found = optimize.minimize(
-        lambda x: evaluate(np.maximum(x, least)),
-        x,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=optimize.Bounds(least),
-        callback=callback,
-        options=options,
-    )
-    return np.maximum(found.x, least)
 
 
 # --- phase 3: exact weights, in turn with the scales ---
@@ -265,7 +164,7 @@ def finish(
         if moved is inner:
             rough = max(0.1 * tol, 1e-2 * here[1])
             moved = polish(part, inner, journal, phase="alternation", tol=rough, ftol=0.0)
-        state = _embed(state, moved, rows, features)
+        state = state.embed(moved, rows, features)
     return state, weights, scales, status
 
 
@@ -275,6 +174,7 @@ def search_scales(
     *,
     rivals: Iterable[Array] = (),
     warm: ScaledSolution | None = None,
+    few: Array | None = None,
     em_iter: int = 30,
     tol: float = 1e-6,
     max_iter: int = 100,
@@ -284,8 +184,14 @@ def search_scales(
 
     ``rivals`` are further starts, judged against the first of ``thetas`` after a few rounds of EM: only the lower goes
     on. A ``warm`` solution, of the same data under other strengths, is the only start unless nothing is left at its
-    end.
+    end. With ``few`` of the centres the search goes in two stages, unless nothing is left at the end of the first.
     """
+    thetas, rivals = list(thetas), list(rivals)
+    if few is not None and warm is None:
+        how: dict[str, Any] = {"em_iter": em_iter, "tol": max(tol, _ROUGH), "max_iter": max_iter, "progress": progress}
+        rough = search_scales(scaled.restrict(few, np.arange(scaled.shape[1])), thetas, rivals=rivals, **how)
+        if rough.scales.any():
+            return _widened(scaled, rough, few, Journal(progress), tol=tol, max_iter=max_iter)
 
     def descend(start: State, em_iter: int, journal: Journal | None = None) -> ScaledSolution:
         journal = Journal(progress) if journal is None else journal
@@ -330,7 +236,22 @@ def _descend(
     if em_iter and not journal.stopped:
         state = warm_up(scaled, state, em_iter, journal)
     state = polish(scaled, state, journal)
-    state, weights, scales, status = finish(scaled, state, journal, tol=tol, max_iter=max_iter)
+    return _ended(scaled, finish(scaled, state, journal, tol=tol, max_iter=max_iter), journal)
+
+
+def _widened(
+    scaled: ScaledProblem, rough: ScaledSolution, few: Array, journal: Journal, *, tol: float, max_iter: int
+) -> ScaledSolution:
+    """Go on from the end of a search with few of the centres: phase 3 alone, with all of them."""
+    w = np.zeros((scaled.shape[0] + scaled.penalized, rough.w.shape[1]))
+    w[scaled.rows(few)] = rough.w
+    journal.phases |= {name: list(values) for name, values in rough.phases.items()}
+    start = scaled.state(rough.scales, w, rough.b)
+    return _ended(scaled, finish(scaled, start, journal, tol=tol, max_iter=max_iter), journal)
+
+
+def _ended(scaled: ScaledProblem, end: tuple[State, float, float, Status], journal: Journal) -> ScaledSolution:
+    state, weights, scales, status = end
     phases = {name: tuple(values) for name, values in journal.phases.items()}
     return ScaledSolution(
         state.w,

@@ -9,8 +9,6 @@ gradients that ``A`` preconditions, so W may be old, or a bound shared by many c
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from smaller.arrays import Array
@@ -82,6 +80,11 @@ class Submodel:
         return self._inverse[:, : self.d, : self.d]
 
     @property
+    def capacity(self) -> int:
+        """Columns for which there is room."""
+        return int(self._inverse.shape[1])
+
+    @property
     def objective(self) -> float:
         return self.loss + 0.5 * self.alpha * float(np.vdot(self.w, self.w))
 
@@ -109,31 +112,37 @@ class Submodel:
             self.factors[k] = lower_inverse(cholesky(A))
 
     def append(self, psi: Array) -> tuple[Array, Array]:
-        """Add a whitened column; return the new off-diagonal row (h, d) and diagonal (h,) of the factors."""
-        self._reserve(self.d + 1)
-        rows, diagonal = np.zeros((len(self._inverse), self.d)), np.zeros(len(self._inverse))
+        """Add whitened columns (n, r); return what couples them to the others (h, d, r), and their factor (h, r, r).
+
+        With ``A = C C'`` before, afterwards ``C = [[C, 0], [V', c]]``: V and c are returned.
+        """
+        r = psi.shape[1]
+        old, new = slice(self.d), slice(self.d, self.d + r)
+        self._reserve(new.stop)
+        couplings, corners = np.zeros((len(self._inverse), self.d, r)), np.zeros((len(self._inverse), r, r))
         for k, inverse in enumerate(self.factors):
-            weighted = self.W[:, k] * psi
-            v = inverse @ (self.D.T @ weighted)
-            # A Schur complement of D'WD + P is at least that of P, which is alpha.
-            c = math.sqrt(max(float(psi @ weighted) + self.alpha - float(v @ v), self.alpha))
-            self._inverse[k, self.d, : self.d] = v @ inverse / -c
-            self._inverse[k, self.d, self.d] = 1.0 / c
-            rows[k], diagonal[k] = v, c
-        self._D[:, self.d] = psi
-        self._beta[self.d] = 0.0
-        self.d += 1
-        return rows, diagonal
+            weighted = self.W[:, k, None] * psi
+            V = inverse @ (self.D.T @ weighted)
+            c = cholesky(_at_least(psi.T @ weighted - V.T @ V, self.alpha))
+            own = lower_inverse(c)
+            self._inverse[k, new, old] = -own @ (V.T @ inverse)
+            self._inverse[k, new, new] = own
+            couplings[k], corners[k] = V, c
+        self._D[:, new] = psi
+        self._beta[new] = 0.0
+        self.d = new.stop
+        return couplings, corners
 
     def _reserve(self, size: int) -> None:
         old = self._D.shape[1]
         if size <= old:
             return
-        D = np.empty((self.n, 2 * old), order="F")
+        more = max(old, size - old)
+        D = np.empty((self.n, old + more), order="F")
         D[:, :old] = self._D
         self._D = D
-        self._beta = np.pad(self._beta, ((0, old), (0, 0)))
-        self._inverse = np.pad(self._inverse, ((0, 0), (0, old), (0, old)))
+        self._beta = np.pad(self._beta, ((0, more), (0, 0)))
+        self._inverse = np.pad(self._inverse, ((0, 0), (0, more), (0, more)))
 
     def precondition(self, g: Array) -> Array:
         """Return ``A^-1 g`` (d, q), output by output."""
@@ -204,7 +213,7 @@ class Submodel:
         return False
 
     def try_column(self, psi: Array, accuracy: float) -> float:
-        """Return H at the optimum with one more column; the model stays as it is."""
+        """Return H at the optimum with one more column (n, 1); the model stays as it is."""
         kept = self.d, self.beta.copy(), self.eta, self.loss, self.residual
         self.append(psi)
         self.refit(accuracy)
@@ -212,3 +221,12 @@ class Submodel:
         self.d, beta, self.eta, self.loss, self.residual = kept
         self._beta[: self.d] = beta
         return H
+
+
+def _at_least(rest: Array, alpha: float) -> Array:
+    """Return ``rest + alpha I`` with no eigenvalue below alpha.
+
+    A Schur complement of D'WD + P is at least that of P, which is alpha: what is less is rounding.
+    """
+    values, vectors = np.linalg.eigh(0.5 * (rest + rest.T))
+    return (vectors * (np.maximum(values, 0.0) + alpha)) @ vectors.T
