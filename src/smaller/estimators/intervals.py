@@ -34,10 +34,10 @@ def kept_posterior(estimator: Any) -> Any:
     return kept
 
 
-def notes_on_ranges(estimator: Any, level: float = 0.9) -> tuple[str, ...]:
-    """Return the sentences that must stand beside the ranges of a fitted model."""
+def notes_on_ranges(estimator: Any, level: float = 0.9, *, where: str = "above") -> tuple[str, ...]:
+    """Return the sentences that must stand beside the ranges of a fitted model; ``where`` its error rate is told."""
     parts = "features" if getattr(estimator, "kernel", None) is None else "kernel centres"
-    return range_notes(kept_posterior(estimator), level=level, parts=parts)
+    return range_notes(kept_posterior(estimator), level=level, parts=parts, where=where)
 
 
 def refuse_ranges(estimator: Any) -> None:

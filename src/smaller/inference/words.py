@@ -19,8 +19,8 @@ _AS_GIVEN = "It takes the choice of {parts} as given. For the most clear-cut cas
 _AT_90 = " it held the truth in 60 to 85 of 100 of them, not in 90."
 _ELSEWHERE = " ranges meant for 90 of 100 held the truth in 60 to 85 of 100 of them."
 _NOTHING = (
-    "There are too few samples for so many features to say how sure a single probability is. The error rate above was "
-    "measured and stays valid."
+    "There are too few samples for so many features to say how sure a single probability is. The error rate {where} "
+    "was measured and stays valid."
 )
 _RARE = 0.05  # of corrected p-values
 
@@ -32,14 +32,16 @@ def range_in_words(probability: float, low: float, high: float) -> str:
     return f"{probability:.2f}, plausible range {low:.2f} to {high:.2f}."
 
 
-def range_notes(posterior: Any, *, level: float = 0.9, parts: str = "features") -> tuple[str, ...]:
+def range_notes(
+    posterior: Any, *, level: float = 0.9, parts: str = "features", where: str = "above"
+) -> tuple[str, ...]:
     """Return the sentences that go with the ranges of a fit; ``parts`` are what was chosen.
 
     One sentence where the simulated coverage is that of the level (reach below 1.5, 400 rows, two classes), two up to
-    a reach of 4; beyond, the one that says there is no range. "Above" in it refers to a report's error rate.
+    a reach of 4; beyond, the one that says there is no range; ``where`` the report's error rate stands.
     """
     if posterior.beyond_reach:
-        return (_NOTHING,)
+        return (_NOTHING.format(where=where),)
     if posterior.takes_nothing_as_given:
         return (_SHOWS_PROCESS,)
     first = _SHOWS.format(parts=parts)

@@ -16,11 +16,14 @@ from smaller.app.delimited import csv_text
 from smaller.app.study import TableModel
 from smaller.app.study.costs import EXPECTED, Costs, cost_matrix
 from smaller.app.study.explanation import reasons
+from smaller.app.study.ranges import range_columns
 from smaller.app.tables import Table, TableError, read_table
 from smaller.arrays import Array
 from smaller.decisions import adjust_priors
 
 __all__ = ["predict"]
+
+OWN = ("p(", "low(", "high(")  # beginnings of columns that the result has itself
 
 
 def predict(
@@ -36,6 +39,7 @@ def predict(
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to repeat in the result; may be repeated.")] = None,
     costs: options.CostsPath = None,
+    interval: Annotated[float | None, typer.Option(help="Level in percent of ranges low and high, such as 90.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say which features speak for each label.")] = False,
     encoding: Encoding = None,
     header: Header = None,
@@ -48,6 +52,8 @@ def predict(
     """
     if out is not None and out.exists() and out.resolve() in (model.resolve(), table.resolve()):
         raise TableError(f"--out {out} would overwrite what is read: give another name.")
+    if interval is not None and priors is not None:
+        raise TableError("--interval: ranges belong to the class shares of training, leave --priors out.")
     fitted = load_model(model)
     rows = read_table(table, encoding=encoding, header=header)
     result = _kept(rows, keep or [])
@@ -60,6 +66,10 @@ def predict(
     result["label"] = labels.tolist()
     result |= {name: column.tolist() for name, column in doubt.items()}
     result |= {f"p({label})": column for label, column in zip(fitted.classes.tolist(), proba.T.tolist(), strict=True)}
+    if interval is not None:
+        columns, beside = range_columns(fitted, rows, interval)
+        result |= columns
+        say([] if quiet else beside)
     if explain:
         result["why"] = reasons(fitted, rows, answered)
     emit(out, (_json_text if as_json else _csv_text)(result))
@@ -86,7 +96,7 @@ def _kept(rows: Table, names: list[str]) -> dict[str, list[Any]]:
     for name in names:
         if name not in rows.columns:
             raise TableError(f"--keep {name}: there is no such column; there are {', '.join(list(rows.columns)[:8])}.")
-        if name in ("row", "label", "risk", "cost", "why") or name.startswith("p("):
+        if name in ("row", "label", "risk", "cost", "why") or name.startswith(OWN):
             raise TableError(f"--keep {name}: the result has a column of that name itself; rename yours.")
     return {name: [_cell(value) for value in rows.columns[name].tolist()] for name in names}
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from smaller.app.report.certainty import ranges
 from smaller.app.report.quality import decisions, errors, probabilities
 from smaller.app.report.sections import certificate, features, kernel, method, path, settings
 from smaller.app.report.words import estimate, name, percent
@@ -28,7 +29,9 @@ def render(facts: Facts) -> str:
     facts : dict
         `Study.facts`: plain values.
     """
-    sections = [_answer, features, errors, probabilities, decisions, path, kernel, certificate, method, settings]
+    sections = [
+        _answer, features, errors, probabilities, ranges, decisions, path, kernel, certificate, method, settings,
+    ]  # fmt: skip
     body = "\n".join(piece for section in sections if (piece := section(facts)))
     data = {"decisions": facts["decisions"], "shares": _moved_shares(facts)}
     return page(f"What predicts {facts['settings']['target']}?", body, data)

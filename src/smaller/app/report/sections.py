@@ -6,6 +6,7 @@ import json
 from html import escape
 from typing import Any
 
+from smaller.app.report.certainty import effects
 from smaller.app.report.svg import bars, import_chart, path_chart, score_chart
 from smaller.app.report.words import name, percent, weighted_classes
 from smaller.app.study.schema import Facts
@@ -49,7 +50,7 @@ def features(facts: Facts) -> str:
     return (
         f"<h2>The features and their direction</h2><p>{direction}; lengths are comparable, because every feature was "
         f"brought to the same spread. Weights show association, not cause; of features that say the same, only one may "
-        f"be chosen.</p>{charts}{_weights_table(facts)}{_stability(facts)}"
+        f"be chosen.</p>{charts}{_weights_table(facts)}{effects(facts)}{_stability(facts)}"
     )
 
 

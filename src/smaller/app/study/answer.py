@@ -14,6 +14,7 @@ from scipy import sparse
 
 from smaller.app.columns import TableEncoder
 from smaller.app.study import facts as say
+from smaller.app.study.certainty import ranges_of_probabilities
 from smaller.app.study.costs import Costs
 from smaller.app.study.honest import HeldOut
 from smaller.app.study.judged import judge, scored
@@ -70,6 +71,13 @@ class TableModel:
     def predict_proba(self, table: Table) -> Array:
         """Return class probabilities (n, n_classes)."""
         return np.asarray(self.pipeline.predict_proba(self.features(table)))
+
+    def probability_interval(self, table: Table, level: float = 0.9) -> tuple[Array, Array]:
+        """Return a range (low, high) for every class probability, both (n, n_classes), where the model keeps them."""
+        ends: tuple[Array, Array] = self.pipeline[-1].probability_interval(
+            self.pipeline[:-1].transform(self.features(table)), level
+        )
+        return ends
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,8 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
         "certificate": proof,
         "caution": _caution(proof),
         "bound": seen.bound,
+        "effects": seen.effects,
+        "ranges": ranges_of_probabilities(last),
         "points": len(getattr(last, "support_", ())) or None,
         "import_path": say.import_path(last),
         "scales": say.feature_scales(last, names),

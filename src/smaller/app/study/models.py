@@ -25,6 +25,7 @@ __all__ = ["MODELS", "ModelSpec", "Procedure", "available_models", "fit_model", 
 SEARCH_ROWS = 5_000  # beyond this many rows the strength is chosen on a sample of as many
 FOLDS, LARGE_FOLDS = 5, 3
 STRONGER = 1.1  # step of the strength where a cap on the features is not met
+LARGEST_POSTERIOR = 3_000  # weights that a model can have, for it to keep how they vary together
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ class Procedure:
         Whether the table has gaps, perhaps not among the rows learnt from.
     grades : tuple, optional
         The classes from lowest to highest, where they have an order.
+    ranges : bool
+        Whether the model keeps what ranges of its probabilities need, if it offers them and is not too large.
     """
 
     model: str = "smlr"
@@ -153,6 +156,7 @@ class Procedure:
     ordered: bool = False
     gaps: bool | None = None
     grades: tuple[Any, ...] | None = None
+    ranges: bool = False
 
     def labels(self, y: Array) -> Array:
         """Return the classes among ``y``: grades from the lowest, others sorted."""
@@ -220,6 +224,8 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
     if how.features is not None and name != "smlr":
         raise TableError(f"--features does not exist for the model {name}: use smlr.")
     given = {key: value for key, value in asked.items() if value is not None}
+    if how.ranges and "posterior" in model.get_params() and _most_weights(X, y, spec) <= LARGEST_POSTERIOR:
+        given["posterior"] = True
     return Pipeline([*preparation(X, how.gaps), ("model", model.set_params(**given))])
 
 
@@ -230,6 +236,13 @@ def _factors(how: Procedure, n_features: int) -> Array | None:
     factors = np.ones(n_features)
     factors[list(how.free)] = 0.0
     return factors
+
+
+def _most_weights(X: Any, y: Array, spec: ModelSpec) -> int:
+    """Return how many weights other than zero a model can be expected to have at most."""
+    n_classes = len(np.unique(y))
+    parts = min(X.shape) if spec.linear else min(X.shape[0], 500)
+    return int(parts) * (1 if n_classes == 2 else n_classes)
 
 
 def fit_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> tuple[Pipeline, Pipeline]:
@@ -263,18 +276,22 @@ def _fit(X: Any, y: Array, how: Procedure, units: Array | None) -> tuple[Pipelin
         return (fitted := pipeline.fit(X, y, **_grouped(units))), fitted
     from smaller import SMLR
 
-    sample = _sample(y, SEARCH_ROWS, how.seed)
+    sample, kept = _sample(y, SEARCH_ROWS, how.seed), pipeline[-1].posterior
     few = None if units is None else units[sample]
     search = pipeline.set_params(
         model__alphas=min(how.alphas, 15), model__eps=how.eps or 3e-3, model__tol=1e-3,
-        model__cv=how.folds(LARGE_FOLDS, y[sample], few), model__relax=False,
+        model__cv=how.folds(LARGE_FOLDS, y[sample], few), model__relax=False, model__posterior=False,
     )  # fmt: skip
     search.fit(X[sample], y[sample], **_grouped(few))
     alpha = search[-1].alpha_ * X.shape[0] / len(sample)
     steps = [(step, clone(part)) for step, part in search.steps[:-1]]
     while True:
         model = SMLR(
-            alpha=float(alpha), tol=1e-3, class_weight=how.class_weight, penalty_factors=_factors(how, X.shape[1])
+            alpha=float(alpha),
+            tol=1e-3,
+            class_weight=how.class_weight,
+            penalty_factors=_factors(how, X.shape[1]),
+            posterior=kept,
         )
         fitted = Pipeline([*steps, ("model", model)]).fit(X, y)
         if how.features is None or len(fitted[-1].active_features_) <= how.features:

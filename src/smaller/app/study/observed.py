@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from smaller.app.study import facts as say
+from smaller.app.study.certainty import effects, keeping_ranges
 from smaller.app.study.demands import check_demands
 from smaller.app.study.honest import HeldOut, Plan, make_plan, predict_held_out, with_shuffled_labels
 from smaller.app.study.models import Procedure, available_models, fit_model
@@ -46,6 +47,7 @@ class Observed:
     search: Any  # over strengths, that chose it
     stability: Stability
     bound: dict[str, float] | None
+    effects: dict[str, Any] | None  # of the chosen features, with ranges
     notes: list[str]
 
     @property
@@ -77,9 +79,11 @@ def observe(data: Data, how: Procedure, *, tick: Callable[[str], None], announce
             how = replace(how, model=model)
             notes.append(why)
         plan = make_plan(X, y, data.units, how)
-        held_out = predict_held_out(X, y, plan, how, tick=_priced(tick, announce, plan, how))
+        final = keeping_ranges(how, data.units)
+        judged = how if plan.nested else final  # one hold-out part: the model judged is the one that is kept
+        held_out = predict_held_out(X, y, plan, judged, tick=_priced(tick, announce, plan, how))
         tick("final model")
-        pipeline, search = held_out.kept or fit_model(X, y, how, data.units.codes)
+        pipeline, search = held_out.kept or fit_model(X, y, final, data.units.codes)
         _check_usable(pipeline[-1], held_out)
         warned = [entry for entry in caught if issubclass(entry.category, UserWarning)]
         notes += sorted({str(entry.message).splitlines()[0] for entry in warned})
@@ -91,7 +95,8 @@ def observe(data: Data, how: Procedure, *, tick: Callable[[str], None], announce
         tick("report")
         learnt = slice(None) if plan.nested else plan.repeats[0][0][0]
         bound = None if how.free else say.generalisation_bound(pipeline, X, y, learnt)  # free: no proper prior
-    return Observed(data, how, plan, held_out, full, shuffled, pipeline, search, stability, bound, notes)
+        found = effects(pipeline, X[learnt], y[learnt], data.encoder.features, data.units)
+    return Observed(data, how, plan, held_out, full, shuffled, pipeline, search, stability, bound, found, notes)
 
 
 def _priced(

@@ -51,6 +51,8 @@ class Facts(Judged):
     certificate: dict[str, Any]
     caution: str | None
     bound: dict[str, float] | None
+    effects: dict[str, Any] | None
+    ranges: dict[str, Any] | None
     points: int | None
     import_path: dict[str, Any] | None
     scales: list[dict[str, Any]] | None
