@@ -19,6 +19,8 @@ __all__ = ["WorkingSet", "choose", "minimise_quadratic"]
 
 _SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
 _FACTORS = 10  # of the support's Hessian in one such solve
+_JITTER, _LEAST_JITTER, _MOST_JITTER = 1e-12, 1e-16, 1e-6  # of the largest curvature
+_SHRINK, _GROW = 0.3, 100.0  # of the jitter, after a solve that helped and one that did not
 
 
 @dataclass(frozen=True)
@@ -96,27 +98,43 @@ def _best_of(promise: Array, count: int) -> Coordinates:
 def minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:
     """Minimise ``gradient' dw + dw' H dw / 2`` plus penalty in place; ``gradient`` is kept up to date.
 
-    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over.
+    Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over. Its jitter
+    matters only along directions that the model leaves flat, as far as rounding can tell: it grows where a solve went
+    astray, as Levenberg's and Marquardt's does, and shrinks where one was good but stopped short.
     """
+    jitter = _JITTER
     for _ in range(_ROUNDS):
         if core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:
             return
-        _solve_on_support(H, gradient, slope, ridge, w)
+        new, moved = _solve_on_support(H, gradient, slope, ridge, w, jitter)
+        change = new - w
+        # Halves of the gradients at both ends: exact for a quadratic, and no difference of sums.
+        gain = -(0.5 * (gradient + moved) + 0.5 * ridge * (w + new)) @ change - slope @ (np.abs(new) - np.abs(w))
+        if gain > 0.0:
+            w[:], gradient[:] = new, moved
+            jitter = max(_SHRINK * jitter, _LEAST_JITTER)
+        elif jitter > _MOST_JITTER:
+            return
+        else:
+            jitter *= _GROW
 
 
-def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array) -> None:
-    """Newton's steps for the non-zero weights with their signs held; who reaches zero on the way leaves.
+def _solve_on_support(
+    H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, jitter: float
+) -> tuple[Array, Array]:
+    """Take Newton's steps for the non-zero weights with their signs held; who reaches zero on the way leaves.
 
     The first factor finds the step. Those who leave are then dealt with one by one through the inverse, which loses a
-    row and a column each time (its Schur complement), and the rest gets a factor of its own again.
+    row and a column each time (its Schur complement), and the rest gets a factor of its own again. Returns the weights
+    and the gradient there.
     """
+    w, gradient = w.copy(), gradient.copy()
     for _ in range(_FACTORS):
         support = np.flatnonzero(w)
         if len(support) == 0:
-            return
+            break
         inner = H[np.ix_(support, support)]
-        # The jitter matters only along directions that the model leaves flat.
-        inner[np.diag_indices_from(inner)] += ridge[support] + 1e-12 * inner.diagonal().max()
+        inner[np.diag_indices_from(inner)] += ridge[support] + jitter * inner.diagonal().max()
         old, sign = w[support], np.sign(w[support])
         pull = gradient[support] + ridge[support] * old + slope[support] * sign
         try:
@@ -124,13 +142,14 @@ def _solve_on_support(H: Array, gradient: Array, slope: Array, ridge: Array, w: 
             np.linalg.cholesky(inner)  # or there is no minimum
             step = np.linalg.solve(inner, -pull)
         except np.linalg.LinAlgError:
-            return
+            break
         whole = not ((old + step) * sign < 0).any()
         new = old + step if whole else _until_signs_hold(inner, old, step)
         w[support] = new
         gradient += H[:, support] @ (new - old)
         if whole:
-            return
+            break
+    return w, gradient
 
 
 def _until_signs_hold(H: Array, old: Array, step: Array) -> Array:
