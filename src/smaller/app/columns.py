@@ -50,6 +50,11 @@ class Column:
         return [f"{self.name} = {level}" for level in self._shown]
 
     @property
+    def numbers(self) -> list[bool]:
+        """Whether each of its features is a number, not an indicator."""
+        return [not self.levels and j == 0 for j in range(len(self.features))]
+
+    @property
     def _shown(self) -> tuple[str, ...]:
         return self.levels[1:] if len(self.levels) == 2 and not self.gaps else self.levels
 

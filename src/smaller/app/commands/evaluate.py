@@ -67,6 +67,8 @@ def _show(console: Console, facts: dict[str, Any]) -> None:
     if fit is not None:
         low, high = fit["slope_interval"]
         console.print(f"calibration slope {fit['slope']:.2f} (95%: {low:.2f} to {high:.2f})")
+    if facts["unlike"]:
+        console.print(f"{facts['unlike']:,} of {facts['rows']:,} rows are unlike anything seen in training")
     if "parts" in facts:
         grid = Grid(escape(facts["by"]), "rows", "error", "95%", "log-loss", box=None)
         for part in facts["parts"]:

@@ -16,6 +16,7 @@ from smaller.app.delimited import csv_text
 from smaller.app.study import TableModel
 from smaller.app.study.costs import EXPECTED, Costs, cost_matrix
 from smaller.app.study.explanation import reasons
+from smaller.app.study.novelty import unlike_sentence
 from smaller.app.study.ranges import range_columns
 from smaller.app.tables import Table, TableError, read_table
 from smaller.arrays import Array
@@ -58,7 +59,8 @@ def predict(
     rows = read_table(table, encoding=encoding, header=header)
     result = _kept(rows, keep or [])
     proba, notes = _with_priors(fitted.predict_proba(rows), priors, fitted)
-    say([] if quiet else fitted.encoder.unknown_levels(rows) + notes)
+    strange = unlike_sentence(fitted, rows)
+    say([] if quiet else [*fitted.encoder.unknown_levels(rows), *notes, *([strange] if strange else [])])
     given = None if costs is None else Costs(EXPECTED, np.array(cost_matrix(read_table(costs), fitted.classes)))
     answered, refused, doubt = _decided(proba, given or fitted.costs, reject)
     labels = np.array([str(label) for label in fitted.classes.tolist()], dtype=object)[answered]

@@ -1,6 +1,7 @@
 """The report of a study: one HTML page that needs nothing else, one JSON file, one CSV of features.
 
-Everything in the page is an aggregate: no row of the table is in it. Every name from the table is escaped.
+Everything in the page is an aggregate: of rows there are numbers at most, never contents. Every name from the table is
+escaped.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""The decision curve as a small chart."""
+"""The decision curve, and partial dependence, as small charts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from smaller.app.report.svg import Frame, nice_ticks
-from smaller.app.report.words import percent
+from smaller.app.report.svg import Frame, free_height, nice_ticks
+from smaller.app.report.words import name, percent
 
-__all__ = ["benefit_chart"]
+__all__ = ["benefit_chart", "dependence_chart"]
+
+MOST_LINES = 8
 
 
 def benefit_chart(curve: dict[str, Any]) -> str:
@@ -40,3 +42,21 @@ def _inside(points: list[tuple[float, float]], low: float) -> list[tuple[float, 
                 return points[:i]
             return [*points[:i], (x0 + (x - x0) * (y0 - low) / (y0 - y), low)]
     return points
+
+
+def dependence_chart(curve: dict[str, Any], classes: list[str]) -> str:
+    """Draw the mean probability of each class (of two: of the second) against the values of a feature."""
+    at = curve["values"]
+    shown = [1] if len(classes) == 2 else list(range(min(len(classes), MOST_LINES)))
+    frame = Frame((at[0], at[-1]), (0.0, 1.0), width=420, height=230, right=14 if len(shown) == 1 else 110)
+    ticks = [(value, f"{value:g}") for value in nice_ticks(at[0], at[-1], 4)]
+    parts = [frame.axes(name(curve["name"], 44), "mean probability", ticks, [(t, percent(t)) for t in (0.0, 0.5, 1.0)])]
+    heights: list[float] = []
+    for i, k in enumerate(shown):
+        points = list(zip(at, curve["proba"][k], strict=True))
+        parts.append(frame.line(points, f"path c{i}"))
+        if len(shown) > 1:
+            heights.append(free_height(frame.y(points[-1][1]), heights))
+            x, y = frame.width - frame.right + 6, heights[-1] + 4
+            parts.append(f'<text class="tick c{i}" x="{x:g}" y="{y:.1f}">{name(classes[k], 14)}</text>')
+    return frame.svg(f"Partial dependence on {curve['name']}", *parts)

@@ -98,14 +98,25 @@ def _shares(facts: Part) -> str:
 
 
 def _shifts(facts: Part) -> str:
-    shifts = facts["shifts"]
+    shifts, strange = facts["shifts"], _unlike(facts)
     if not shifts:
-        return ""
+        return f"<h2>Have the features moved?</h2>{strange}" if strange else ""
     values = [shift["mean"] for shift in shifts]
     chart = bars("shift of the mean", [shift["name"] for shift in shifts], values, lambda i: f"{values[i]:+.2f}")
     return (
         "<h2>Have the features moved?</h2><p>The mean of each feature in use here, less that in training, in standard "
-        f"deviations of training. Beyond one, the model judges rows unlike most it has learnt from.</p>{chart}"
+        f"deviations of training. Beyond one, the model judges rows unlike most it has learnt from.</p>{strange}{chart}"
+    )
+
+
+def _unlike(facts: Part) -> str:
+    """Say how many rows lie beyond everything the model has learnt from."""
+    if facts["unlike"] is None:
+        return ""
+    count, rows = facts["unlike"], facts["rows"]
+    return (
+        f"<p><b>Unlike anything seen: {count:,} of {rows:,} rows.</b> A number in use lies farther from its mean "
+        "there than in any row learnt from; of rows drawn as those were, about one in as many would.</p>"
     )
 
 

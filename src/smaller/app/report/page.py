@@ -9,6 +9,7 @@ from string import Template
 from typing import Any
 
 from smaller.app.report.certainty import ranges
+from smaller.app.report.paper import for_your_paper
 from smaller.app.report.quality import decisions, errors, probabilities
 from smaller.app.report.sections import certificate, features, kernel, method, path, settings
 from smaller.app.report.words import estimate, name, percent
@@ -30,7 +31,8 @@ def render(facts: Facts) -> str:
         `Study.facts`: plain values.
     """
     sections = [
-        _answer, features, errors, probabilities, ranges, decisions, path, kernel, certificate, method, settings,
+        _answer, features, errors, probabilities, ranges, decisions, path, kernel, certificate, method, for_your_paper,
+        settings,
     ]  # fmt: skip
     body = "\n".join(piece for section in sections if (piece := section(facts)))
     data = {"decisions": facts["decisions"], "shares": _moved_shares(facts)}

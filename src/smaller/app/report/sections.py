@@ -7,6 +7,8 @@ from html import escape
 from typing import Any
 
 from smaller.app.report.certainty import effects
+from smaller.app.report.curves import dependence_chart
+from smaller.app.report.paper import citations
 from smaller.app.report.svg import bars, import_chart, path_chart, score_chart
 from smaller.app.report.words import name, percent, weighted_classes
 from smaller.app.study.schema import Facts
@@ -16,6 +18,7 @@ __all__ = ["Facts", "certificate", "features", "kernel", "method", "path", "sett
 SHOWN_FEATURES, SHOWN_PER_CLASS = 20, 10  # the second where there are more than three classes
 SHOWN_CLASSES = 12
 TABLE_FEATURES = 100
+SHOWN_ROWS = 100
 
 Part = dict[str, Any]  # of the facts
 
@@ -139,7 +142,38 @@ def kernel(facts: Facts) -> str:
             f"<h2>Which features count?</h2><p>{len(facts['scales'])} of {facts['features']} features are used. The "
             f"scale says how fast the answer changes with a feature; all others have a scale of zero.</p>{chart}"
         )
-    return "".join(pieces)
+    return "".join(pieces) + _dependence(facts) + _reference(facts)
+
+
+def _dependence(facts: Facts) -> str:
+    """Draw what the strongest features do to the probabilities of a kernel model."""
+    if not facts["dependence"]:
+        return ""
+    classes = facts["classes"]
+    what = f"of {name(classes[1])}" if len(classes) == 2 else "of each class"
+    charts = "".join(f"<div>{dependence_chart(one, classes)}</div>" for one in facts["dependence"])
+    return (
+        f"<h2>What do the strongest features do?</h2><p>The mean probability {what} when one feature is set to a value "
+        "in all rows and the others stay as they are (partial dependence). Where features go together, this asks about "
+        f"rows that may not exist. The strongest of {facts['features']:,} features first.</p>"
+        f"<div class='charts'>{charts}</div>"
+    )
+
+
+def _reference(facts: Facts) -> str:
+    """List the rows that a kernel model compares with, by number: nothing of what is in them."""
+    if not facts["reference"]:
+        return ""
+    lines = []
+    for label in facts["classes"]:
+        rows = [one["row"] for one in facts["reference"] if one["class"] == label]
+        more = f" and {len(rows) - SHOWN_ROWS:,} more, in report.json" if len(rows) > SHOWN_ROWS else ""
+        shown = ", ".join(map(str, rows[:SHOWN_ROWS])) or "none"
+        lines.append(f"<li><b>{name(label)}</b> ({len(rows):,}): {shown}{more}</li>")
+    return (
+        "<details><summary>The rows used as reference points</summary><p>Numbers of rows of the table, from 1.</p>"
+        f"<ul>{''.join(lines)}</ul></details>"
+    )
 
 
 def certificate(facts: Facts) -> str:
@@ -165,13 +199,7 @@ def certificate(facts: Facts) -> str:
 
 def method(facts: Facts) -> str:
     """Name the method and whom to cite."""
-    citations = [facts["citation"]]
-    if facts["stability"]["top"]:
-        citations.append(
-            "Shah, Samworth (2013). Variable selection with error control: another look at stability selection. JRSS B "
-            "75(1)."
-        )
-    lines = "".join(f"<li>{escape(citation)}</li>" for citation in citations)
+    lines = "".join(f"<li>{escape(citation)}</li>" for citation in citations(facts))
     return (
         f"<h2>Method and citation</h2><p>{escape(facts['summary'][0].upper() + facts['summary'][1:])}.</p>"
         f"<ul>{lines}</ul>"

@@ -10,7 +10,16 @@ from typing import Any
 
 from smaller.app.report.words import name as short
 
-__all__ = ["Frame", "bars", "calibration_chart", "import_chart", "path_chart", "score_chart"]
+__all__ = [
+    "Frame",
+    "bars",
+    "calibration_chart",
+    "free_height",
+    "import_chart",
+    "nice_ticks",
+    "path_chart",
+    "score_chart",
+]
 
 
 NAMED = 8  # lines that have a colour and a name of their own
@@ -192,14 +201,14 @@ def path_chart(path: dict[str, Any]) -> str:
     heights: list[float] = []
     for i, line in enumerate(lines[:NAMED]):
         parts.append(frame.line(list(zip(at, line["weights"], strict=True)), f"path c{i}"))
-        heights.append(_free_height(frame.y(line["weights"][-1]), heights))
+        heights.append(free_height(frame.y(line["weights"][-1]), heights))
         x, y = frame.width - frame.right + 6, number(heights[-1] + 4)
         parts.append(f'<text class="tick c{i}" x="{x:g}" y="{y}">{short(str(line["name"]), 26)}</text>')
     parts += _marks(frame, path)
     return frame.svg("Weights along the path", *parts)
 
 
-def _free_height(wanted: float, taken: list[float]) -> float:
+def free_height(wanted: float, taken: list[float]) -> float:
     """Return the nearest height to the wanted one at which a label covers no other."""
     offsets = sorted((k * 6.0 for k in range(-60, 61)), key=abs)
     return next((wanted + d for d in offsets if all(abs(wanted + d - other) >= 13 for other in taken)), wanted)

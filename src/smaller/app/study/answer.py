@@ -16,6 +16,7 @@ from smaller.app.columns import TableEncoder
 from smaller.app.study import facts as say
 from smaller.app.study.certainty import ranges_of_probabilities
 from smaller.app.study.costs import Costs
+from smaller.app.study.dependence import partial_dependence
 from smaller.app.study.honest import HeldOut
 from smaller.app.study.judged import judge, scored
 from smaller.app.study.models import MODELS, Procedure
@@ -110,7 +111,9 @@ def run_study(
     """
     start = time.perf_counter()
     seen = observe(data, how or Procedure(), tick=tick, announce=announce)
-    model = TableModel(data.encoder, seen.pipeline, seen.counts / seen.counts.sum(), _settings(seen.how, data))
+    farthest = float(say.farthest(seen.pipeline, data.X[seen.learnt], data.encoder).max())
+    settings = _settings(seen.how, data) | {"farthest": farthest}
+    model = TableModel(data.encoder, seen.pipeline, seen.counts / seen.counts.sum(), settings)
     facts = facts_of(seen, model)
     return Study(model, facts | {"seconds": round(time.perf_counter() - start, 2)})
 
@@ -162,6 +165,10 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
         "bound": seen.bound,
         "effects": seen.effects,
         "ranges": ranges_of_probabilities(last),
+        "dependence": None
+        if chosen is not None
+        else partial_dependence(seen.pipeline, data.X, data.y, names, how.seed),
+        "reference": say.reference_rows(last, data.y, seen.learnt, data.numbers),
         "points": len(getattr(last, "support_", ())) or None,
         "import_path": say.import_path(last),
         "scales": say.feature_scales(last, names),

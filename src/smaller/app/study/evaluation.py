@@ -9,6 +9,7 @@ import numpy as np
 from smaller.app.study.answer import TableModel
 from smaller.app.study.discrimination import area, area_interval
 from smaller.app.study.judgement import calibration, confusion, performance
+from smaller.app.study.novelty import unlike
 from smaller.app.study.recalibration import recalibrate
 from smaller.app.tables import Table, TableError
 from smaller.arrays import Array
@@ -57,6 +58,7 @@ def evaluate(model: TableModel, table: Table, *, by: str | None = None, group: s
         "calibration": calibration(codes, proba),
         "confusion": confusion(codes, proba),
         "shifts": _shifts(model, part),
+        "unlike": None if (found := unlike(model, part)) is None else int(found.sum()),
         "notes": [*table.notes, *model.encoder.unknown_levels(part)],
         **_judged(codes, proba, groups),
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from smaller.app.columns import TableEncoder
 from smaller.arrays import Array
 from smaller.bounds import pac_bayes_bound
 from smaller.estimators.fold_scores import choose
@@ -155,6 +156,33 @@ def import_path(model: Any) -> dict[str, Any] | None:
         "objective": model.import_path_.objective.tolist(),
         "error": error.tolist() if np.isfinite(error).all() else None,
     }
+
+
+def reference_rows(model: Any, y: Array, learnt: Array | slice, numbers: Array | None) -> list[dict[str, Any]] | None:
+    """Return the rows that a kernel model compares with, by their number in the table (from 1), and their classes."""
+    support = getattr(model, "support_", None)
+    if support is None or hasattr(model, "coef_"):
+        return None
+    rows = np.sort(np.arange(len(y))[learnt][support])
+    shown = rows if numbers is None else numbers[rows]
+    return [
+        {"row": int(number) + 1, "class": str(label)} for number, label in zip(shown, y[rows].tolist(), strict=True)
+    ]
+
+
+def farthest(pipeline: Any, X: Any, encoder: TableEncoder) -> Array:
+    """Return how far each row lies from the mean of training in the feature, of those in use, where it lies farthest.
+
+    In standard deviations; zero where no number is in use. Indicators are left out: a rare level lies far away, and has
+    been seen.
+    """
+    Z, model = pipeline[:-1].transform(X), pipeline[-1]
+    numbers = [number for column in encoder.columns for number in column.numbers] + [True] * len(encoder.block_names)
+    used = np.intersect1d(getattr(model, "active_features_", np.arange(Z.shape[1])), np.flatnonzero(numbers))
+    if not len(used):
+        return np.zeros(Z.shape[0])
+    largest = abs(Z[:, used]).max(axis=1)
+    return np.asarray(largest.toarray().ravel() if hasattr(largest, "toarray") else largest)
 
 
 def feature_scales(model: Any, names: list[str]) -> list[dict[str, Any]] | None:

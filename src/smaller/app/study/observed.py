@@ -46,6 +46,7 @@ class Observed:
     pipeline: Any  # the final model
     search: Any  # over strengths, that chose it
     stability: Stability
+    learnt: Array | slice  # rows of the final model
     bound: dict[str, float] | None
     effects: dict[str, Any] | None  # of the chosen features, with ranges
     notes: list[str]
@@ -96,7 +97,9 @@ def observe(data: Data, how: Procedure, *, tick: Callable[[str], None], announce
         learnt = slice(None) if plan.nested else plan.repeats[0][0][0]
         bound = None if how.free else say.generalisation_bound(pipeline, X, y, learnt)  # free: no proper prior
         found = effects(pipeline, X[learnt], y[learnt], data.encoder.features, data.units)
-    return Observed(data, how, plan, held_out, full, shuffled, pipeline, search, stability, bound, found, notes)
+    return Observed(
+        data, how, plan, held_out, full, shuffled, pipeline, search, stability, learnt, bound, found, notes
+    )  # fmt: skip
 
 
 def _priced(

@@ -54,6 +54,8 @@ class Facts(Judged):
     effects: dict[str, Any] | None
     ranges: dict[str, Any] | None
     points: int | None
+    dependence: list[dict[str, Any]] | None  # of kernel models
+    reference: list[dict[str, Any]] | None
     import_path: dict[str, Any] | None
     scales: list[dict[str, Any]] | None
     notes: list[str]
