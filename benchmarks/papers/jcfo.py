@@ -38,6 +38,7 @@ PRODUCTS = {"alpha": (12.0,), "alpha_scales": tuple(a**2 / 12.0 for a in (22, 16
 
 def jcfo(task: Task, grid: Mapping[str, Sequence[float]] | None = None, rule: str = "min", **options: Any) -> Answer:
     """JCFO at given strengths, or at those of a grid with the highest held-out likelihood (ties: the larger)."""
+    options = {"n_centers": None} | options  # every row may be a centre, from the start
     model: Any = JCFO(random_state=task.seed, **options)
     if grid is not None:
         strengths = grid["alpha"], grid["alpha_scales"]

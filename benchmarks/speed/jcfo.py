@@ -14,9 +14,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import scale
 
-from benchmarks.speed.clock import Options, least
+from benchmarks.speed.clock import Options, least, show
 from smaller.bases import Kernel
+from smaller.datasets import make_rings
 from smaller.estimators.jcfo import JCFO
+from smaller.estimators.jcfo_cv import JCFOCV
 from smaller.kernels import RBF
 from smaller.likelihoods import Probit
 from smaller.searches.scales import Journal, ScaledProblem, search_scales, warm_up
@@ -113,4 +115,38 @@ def classes(options: Options) -> None:
             print(f"classes, {name}, {likelihood}: log-loss {loss:.3f}, {errors} errors, {run.cpu / 5:.1f} s a fit")
 
 
-PARTS = {"ring": small_ring, "large": large_ring, "phases": phases, "classes": classes}
+def stages(options: Options) -> None:
+    """Two rings in 20 dimensions, n = 1200: all rows as centres, at once and in two stages."""
+    for seed in range(3):
+        X, y = make_rings(1200, n_features=20, random_state=seed)
+        fits = {
+            name: least(lambda c=count, X=X, y=y: JCFO(1.0, 10.0, n_centers=c).fit(X, y), runs)
+            for name, count, runs in (("two stages", "auto", options.repeats(3)), ("all at once", None, 1))
+        }
+        whole = fits["all at once"].result.solution_.objective
+        for name, fit in fits.items():
+            found = fit.result
+            excess = found.solution_.objective / whole - 1
+            rest = f"objective {100 * excess:+.3f} %, features {found.active_features_.tolist()}"
+            show(f"n=1200, draw {seed}: {name}", fit, f"{rest}, {found.solution_.status.name}")
+        seconds = [fit.cpu for fit in fits.values()]
+        print(f"n=1200, draw {seed}: two stages take 1/{seconds[1] / seconds[0]:.1f} of the seconds")
+
+
+def folds(options: Options) -> None:
+    """JCFOCV with its default grid on the same rings: 75 fits in folds, and one."""
+    X, y = make_rings(1200, n_features=20, random_state=0)
+    fit = least(lambda: JCFOCV(random_state=0).fit(X, y), 1)
+    model = fit.result
+    rest = f"strengths {model.alpha_:g}, {model.alpha_scales_:g}; features {model.active_features_.tolist()}"
+    show("JCFOCV, n=1200", fit, rest)
+
+
+PARTS = {
+    "stages": stages,
+    "folds": folds,
+    "ring": small_ring,
+    "large": large_ring,
+    "phases": phases,
+    "classes": classes,
+}

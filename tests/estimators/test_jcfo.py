@@ -128,6 +128,28 @@ def test_centres_are_balanced_over_the_classes(centers: str) -> None:
     assert set(clone(model).fit(X, y).support_) <= set(rows)
 
 
+def test_two_stages_end_where_all_rows_as_centres_from_the_start_do() -> None:
+    X, y = make_rings(260, n_features=12, random_state=1)
+    staged, whole = (JCFO(alpha_scales=10.0, n_centers=count).fit(X, y) for count in ("auto", None))
+    assert staged.solution_.status.name == "STATIONARY"
+    assert staged.solution_.w.shape == whole.solution_.w.shape == (260, 1)
+    assert staged.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-3)
+    np.testing.assert_array_equal(staged.active_features_, whole.active_features_)
+    again = JCFO(alpha_scales=10.0).fit(X, y)  # the first stage's centres are not drawn anew
+    np.testing.assert_array_equal(again.scales_, staged.scales_)
+
+
+def test_folds_score_what_the_fold_s_own_model_says() -> None:
+    X, y = make_rings(60, n_features=4, random_state=0)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 60)
+    train, test = np.arange(40), np.arange(40, 60)
+    model = JCFOCV(alphas=[1.0], alphas_scales=[3.0], cv=[(train, test), (test, train)]).fit(X, y, weight)
+    for score, learnt, left in zip(model.scores_.ravel(), (train, test), (test, train), strict=True):
+        part = JCFO(1.0, 3.0).fit(X[learnt], y[learnt], weight[learnt])
+        own = part.predict_log_proba(X[left])[np.arange(len(left)), y[left]]
+        assert score == pytest.approx(np.average(own, weights=weight[left]), abs=2e-3)
+
+
 def _data(X: Array, y: Array) -> Any:
     from smaller.validation import TrainingData
 
@@ -249,7 +271,7 @@ def test_warm_start_ends_at_a_stationary_point_of_the_new_strengths(fitted: Any)
     cold, X, y = fitted
     model = JCFO(alpha=1.0, alpha_scales=20.0, warm_start=True).fit(X, y)
     model.set_params(alpha_scales=5.0).fit(X, y)
-    assert list(model.solution_.phases) == ["polish", "alternation"]
+    assert list(model.solution_.phases) == ["alternation"]
     assert model.solution_.violation <= 1e-6
     assert model.solution_.objective <= 1.01 * cold.solution_.objective
     # Other data than last time: a cold start.
@@ -333,6 +355,7 @@ def test_verbose_logs_every_step(caplog: Any) -> None:
         ({"kernel": None}, "kernel must be one of"),
         ({"gamma": -1.0}, "gamma must be"),
         ({"n_centers": 0}, "n_centers must be"),
+        ({"n_centers": "all"}, "n_centers must be"),
         ({"centers": "grid", "n_centers": 5}, "centers must be"),
         ({"preselect": "anova"}, "preselect must be"),
         ({"preselect": "linear", "preselect_alpha": 0.0}, "preselect_alpha must be"),

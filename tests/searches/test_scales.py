@@ -231,7 +231,7 @@ def test_a_warm_start_is_the_only_one_unless_it_ends_empty() -> None:
     first = search_scales(scaled, [np.full(5, 0.2)])
     again = search_scales(scaled, [], warm=first)
     assert again.objective == pytest.approx(first.objective, rel=1e-10)
-    assert list(again.phases) == ["polish", "alternation"]
+    assert list(again.phases) == ["alternation"]  # nothing else is needed
     collapsed = search_scales(replace(scaled, alpha=100.0), [np.full(5, 0.2)])
     revived = search_scales(scaled, [np.full(5, 0.2)], warm=collapsed)
     assert revived.objective == pytest.approx(first.objective, rel=1e-10)
@@ -267,3 +267,36 @@ def test_a_strength_that_allows_nothing_gives_the_null_model() -> None:
     assert not solution.w.any()
     assert not solution.scales.any()
     assert solution.objective == pytest.approx(50 * np.log(2.0), rel=1e-8)
+
+
+@pytest.mark.parametrize("penalized", [False, True])
+def test_a_first_stage_with_few_centres_leads_to_the_same_end(penalized: bool) -> None:
+    scaled = problem(180, 8, 2, rate=5.0, penalize_intercept=penalized)
+    few = np.sort(np.random.default_rng(0).choice(180, 60, replace=False))
+    whole, staged = (search_scales(scaled, [np.full(8, 0.125)], few=some) for some in (None, few))
+    assert staged.status is Status.STATIONARY
+    # Stationary among all centres and all features, not only those of the first stage.
+    weights, scales, _ = scaled.violations(State(staged.scales, staged.w, staged.b, staged.objective))
+    assert max(weights, scales) <= 1e-6
+    assert staged.objective <= 1.001 * whole.objective
+    assert len(np.setdiff1d(scaled.used(staged.w), few)) > 0
+    assert list(staged.phases) == ["warm-up", "polish", "alternation"]
+
+
+def test_an_empty_first_stage_gives_way_to_a_search_with_all_centres() -> None:
+    scaled = problem(60, 4, alpha=2.0, rate=0.5)
+    empty = problem(60, 4, alpha=50.0, rate=0.5)
+    few = np.arange(2)
+    assert not empty.used(search_scales(empty, [np.full(4, 0.25)], few=few).w).size
+    staged, whole = (search_scales(scaled, [np.full(4, 0.25)], few=some) for some in (few, None))
+    assert staged.objective <= whole.objective * (1.0 + 1e-3)
+
+
+def test_a_warm_start_ends_where_its_own_start_does() -> None:
+    scaled = problem(80, 6, 3, rate=2.0)
+    here = search_scales(scaled, [np.full(6, 1 / 6)])
+    there = search_scales(replace(scaled, alpha=1.3, rate=4.0), [np.full(6, 1 / 6)], warm=here)
+    assert there.status is Status.STATIONARY
+    assert list(there.phases) == ["alternation"]
+    alone = search_scales(replace(scaled, alpha=1.3, rate=4.0), [np.full(6, 1 / 6)])
+    assert there.objective <= 1.02 * alone.objective

@@ -118,11 +118,14 @@ class KernelOrLinear(DocumentationLink, CallbackSupportMixin, BaseEstimator):
         rows = np.arange(X.shape[0]) if data.weight is None else np.flatnonzero(data.weight > 0)
         # A repeated row makes the same kernel column: one centre stands for all, so that a weight equals a repetition.
         rows = rows[first_of_equals(X.T[rows] if self._precomputed else X[rows])]
-        if vars(self).get("n_centers") is not None:
-            count = checked(self, "n_centers")
-            if count < len(rows):
-                rows = self._centers(data, kernel, rows, count)
+        count = self._most_centers()
+        if count is not None and count < len(rows):
+            rows = self._centers(data, kernel, rows, count)
         return KernelBasis(kernel, rows if self._precomputed else X[rows]), rows
+
+    def _most_centers(self) -> int | None:
+        """Return how many rows may be centres; None: all."""
+        return None if vars(self).get("n_centers") is None else int(checked(self, "n_centers"))
 
     def _centers(self, data: Any, kernel: Any, rows: Array, count: int) -> Array:
         """Return those ``count`` of the rows that become centres: drawn by lot."""

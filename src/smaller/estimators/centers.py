@@ -19,8 +19,6 @@ def double_rows(X: Any) -> Any:
 
 def balanced_centers(X: Any, codes: Array, count: int, how: str, rng: Any) -> Array:
     """Return ``count`` row indices, equally many of every class as far as its rows go."""
-    from sklearn.cluster import KMeans  # slow to import, and seldom used
-
     sizes = np.bincount(codes)
     chosen, left = [], count
     for i, k in enumerate(np.argsort(sizes, kind="stable")):  # what small classes cannot use goes to the larger
@@ -30,6 +28,8 @@ def balanced_centers(X: Any, codes: Array, count: int, how: str, rng: Any) -> Ar
         if share == 0:
             continue
         if how == "kmeans" and share < len(rows):
+            from sklearn.cluster import KMeans  # slow to import, and seldom used
+
             points = short_indices(X[rows])
             means = KMeans(share, n_init=1, random_state=rng.randint(2**31 - 1)).fit(points)
             chosen.append(rows[np.unique(means.transform(points).argmin(axis=0))])

@@ -36,17 +36,22 @@ def number(
 ) -> Any:
     """Return the field of a finite number in a range, or of one of some words that stand for a number."""
     check = partial(check_number, least=least, most=most, open_left=open_left)
+    return _field(default, kw_only, _or_word(check, words))
 
+
+def integer(
+    default: Any, *, least: int = 0, words: tuple[str, ...] = (), optional: bool = False, kw_only: bool = True
+) -> Any:
+    """Return the field of an integer not below ``least``, of some words, or of None with ``optional``."""
+    return _field(default, kw_only, _or_word(partial(check_integer, least=least), words), optional=optional)
+
+
+def _or_word(check: Callable[[str, Any], Any], words: tuple[str, ...]) -> Callable[[str, Any], Any]:
     def either(name: str, value: Any) -> Any:
         wordy = words and isinstance(value, str) and not value.lstrip("-").replace(".", "").isdigit()
         return check_choice(name, value, words) if wordy else check(name, value)
 
-    return _field(default, kw_only, either)
-
-
-def integer(default: int | None, *, least: int = 0, kw_only: bool = True) -> Any:
-    """Return the field of an integer not below ``least``."""
-    return _field(default, kw_only, partial(check_integer, least=least))
+    return either
 
 
 def choice(*choices: str, optional: bool = False, kw_only: bool = True) -> Any:
@@ -59,13 +64,15 @@ def flag(default: bool, *, kw_only: bool = True) -> Any:
     return _field(default, kw_only, check_flag)
 
 
-def _field(default: Any, kw_only: bool, check: Callable[[str, Any], Any]) -> Any:
-    """Return a field with its check; where None is the default it needs none."""
+def _field(default: Any, kw_only: bool, check: Callable[[str, Any], Any], *, optional: bool = False) -> Any:
+    """Return a field with its check; where None is the default, or ``optional``, it needs none."""
 
     def unless_none(name: str, value: Any) -> Any:
         return None if value is None else check(name, value)
 
-    return field(default=default, kw_only=kw_only, metadata={"check": unless_none if default is None else check})
+    return field(
+        default=default, kw_only=kw_only, metadata={"check": unless_none if optional or default is None else check}
+    )
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from smaller.arrays import Array
+from smaller.arrays import Array, log_partition
 from smaller.bases import Basis
 from smaller.estimators.arguments import FoldArguments
-from smaller.estimators.base import Fitted
+from smaller.estimators.base import Fitted, class_scores
 from smaller.estimators.callbacks import with_callbacks
+from smaller.estimators.centers import double_rows
 from smaller.estimators.fields import anything, with_fields
-from smaller.estimators.folds import classes_in, folds_of
-from smaller.estimators.jcfo import JCFO, ScaledKernels
-from smaller.estimators.widths import log_likelihoods
+from smaller.estimators.folds import SMALLEST_PROBABILITY, folds_of, part_of
+from smaller.estimators.scaled_kernels import Ready, ScaledKernels
 from smaller.solvers.driver import Progress
 from smaller.threads import carried
 from smaller.validation import TrainingData, check_number, check_weight
@@ -52,7 +49,8 @@ class JCFOCV(FoldArguments, ScaledKernels):
     n_jobs : int, default=None
         Folds fitted in parallel.
     kernel, gamma, degree, coef0, n_centers, centers, preselect, preselect_alpha, n_preselect
-        As in :class:`JCFO`; centres and features are chosen anew in every fold.
+        As in :class:`JCFO`; centres and features are chosen anew in every fold. With ``n_centers="auto"`` the folds
+        have 200 centres, and only the last fit has a second stage.
     likelihood, fit_intercept, penalize_intercept, class_weight, starts, n_init, em_iter, tol, max_iter
         As in :class:`JCFO`.
     random_state, verbose
@@ -115,18 +113,46 @@ class JCFOCV(FoldArguments, ScaledKernels):
     ) -> Fitted:
         self.alphas_ = _grid("alphas", self.alphas)
         self.alphas_scales_ = _grid("alphas_scales", self.alphas_scales)
-        shared = {name: value for name, value in self.get_params(deep=False).items() if name in JCFO().get_params()}
-        model = JCFO(**(shared | {"class_weight": None, "warm_start": True, "verbose": 0}))
         held_out_weight = check_weight(sample_weight, data.X.shape[0])
-        folds = folds_of(self.cv, data, groups)
+        model = clone(self)  # what is fitted must not travel to every fold
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(carried(_score_fold))(model, data, held_out_weight, train, test, self.alphas_, self.alphas_scales_)
-            for train, test in folds
+            delayed(carried(model._fold_scores))(data, held_out_weight, train, test, self.alphas_, self.alphas_scales_)
+            for train, test in folds_of(self.cv, data, groups)
         )
         self.scores_ = np.array(scores)
         i, j = _choose(self.scores_, self.rule)
         self.alpha_, self.alpha_scales_ = float(self.alphas_[i]), float(self.alphas_scales_[j])
-        return self._found(data, basis, centers, progress)
+        return self._found(data, self._ready(data, basis, centers), None, progress)
+
+    def _fold_scores(
+        self,
+        data: TrainingData,
+        held_out_weight: Array | None,
+        train: Array,
+        test: Array,
+        alphas: Array,
+        alphas_scales: Array,
+    ) -> Array:
+        """Return the mean held-out log-likelihood of every pair of strengths.
+
+        The rows are looked at once: centres, screens and starts are the same for all strengths.
+        """
+        part, X, present = part_of(data, train, test, pairwise=False)
+        X, codes = double_rows(X), data.codes[test]
+        weight = None if held_out_weight is None else held_out_weight[test]
+        ready = self._ready(part, *self._basis(part))
+        ready = ready if ready.few is None else ready.narrowed(ready.few)
+        scores = np.empty((len(alphas), len(alphas_scales)))
+        first = None
+        for i in reversed(range(len(alphas))):
+            last = first
+            for j in reversed(range(len(alphas_scales))):
+                last = self._solved(ready, (alphas[i], alphas_scales[j]), last)
+                first = last if j == len(alphas_scales) - 1 else first
+                eta = ready.outputs(last, X)
+                found = _log_likelihoods(eta[:, 0] if eta.shape[1] == 1 else eta, ready, codes, present)
+                scores[i, j] = np.average(found, weights=weight)
+        return scores
 
     def _strengths(self) -> tuple[float, float]:
         return self.alpha_, self.alpha_scales_
@@ -150,27 +176,9 @@ def _choose(scores: Array, rule: str) -> tuple[int, int]:
     return int(i), int(j)
 
 
-def _score_fold(
-    model: JCFO,
-    data: TrainingData,
-    held_out_weight: Array | None,
-    train: Array,
-    test: Array,
-    alphas: Array,
-    alphas_scales: Array,
-) -> Array:
-    """Return the mean held-out log-likelihood of every pair of strengths."""
-    X = data.X.tocsr() if sparse.issparse(data.X) else data.X
-    weight = None if data.weight is None else data.weight[train]
-    classes_in(data.codes[train], weight)
-    test_weight = None if held_out_weight is None else held_out_weight[test]
-    scores = np.empty((len(alphas), len(alphas_scales)))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "JCFO (kept no kernel|keeps)")
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for i, alpha in enumerate(alphas):
-            chain = clone(model).set_params(alpha=alpha)
-            for j in reversed(range(len(alphas_scales))):
-                chain.set_params(alpha_scales=alphas_scales[j]).fit(X[train], data.codes[train], weight)
-                scores[i, j] = np.average(log_likelihoods(chain, X[test], data.codes[test]), weights=test_weight)
-    return scores
+def _log_likelihoods(eta: Array, ready: Ready, codes: Array, present: Array) -> Array:
+    """Return the log-likelihood of every row's class, a smallest one where the fold knows no such class."""
+    scores = class_scores(eta, ready.scaled.likelihood)
+    values = scores - log_partition(scores, pinned=False)[0][:, None]
+    found = np.where(codes[:, None] == present, values, -np.inf).max(axis=1)
+    return np.maximum(found, np.log(SMALLEST_PROBABILITY))

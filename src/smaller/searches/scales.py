@@ -199,9 +199,13 @@ def search_scales(
 
     ends = []
     if warm is not None and len(scaled.used(warm.w)):
-        ends.append(descend(scaled.state(warm.scales, warm.w, warm.b), 0))
+        state, journal = scaled.state(warm.scales, warm.w, warm.b), Journal(progress)
+        # What changes little needs phase 3 alone.
+        ends.append(_ended(scaled, finish(scaled, state, journal, tol=tol, max_iter=max_iter), journal))
+        if not ends[-1].converged and not journal.stopped:
+            ends.append(descend(state, 0))
         if len(scaled.used(ends[-1].w)):
-            return ends[-1]
+            return min(ends, key=lambda end: end.objective)
     for i, theta in enumerate(thetas):
         contenders = list(rivals) if i == 0 and em_iter else []
         if contenders:
