@@ -29,6 +29,7 @@ __all__ = ["left_out_variance", "reach"]
 
 _MOST = 3000  # rows, or columns, of the matrices that are factored
 _FLOOR = 1e-12  # of om, relative to the weight of the row: far tails hold no information either way
+_MOST_CHOSEN = 0.9  # of a row's squares, for the others to be what is left after a subtraction
 _LAPLACE = 1e3  # t = slope / sqrt(ridge) beyond which the ridge changes nothing
 
 
@@ -82,20 +83,21 @@ _Leverages = Callable[[Array, Array], tuple[Array, Array]]
 
 
 def _by_columns(active: Active, part: Design, variance: Array) -> _Leverages:
-    """Return leverages by the matrix of all columns."""
+    """Return leverages by the matrix of all columns; the chosen ones come first, so that one factor serves both."""
     problem, d = active.problem, active.problem.n_columns
-    columns = np.arange(d + problem.fit_intercept)
-    chosen = np.append(active.used, columns[d:])
-    X = _dense(part)
-    X = np.column_stack([X, np.ones(len(X))]) if problem.fit_intercept else X
     left_out = np.flatnonzero(variance)
-    outputs = np.zeros(len(columns), dtype=np.int64)
+    columns = np.concatenate([active.used, np.arange(d, d + problem.fit_intercept), left_out])
+    X = _dense(part)
+    X = (np.column_stack([X, np.ones(len(X))]) if problem.fit_intercept else X)[:, columns]
+    m = len(columns) - len(left_out)
+    precision = np.append(np.zeros(m), 1.0 / variance[left_out])
+    at, diagonal = (columns, np.zeros(len(columns), dtype=np.int64)), np.diag_indices(len(columns))
 
     def leverages(om: Array, rows: Array) -> tuple[Array, Array]:
-        A = to_host(problem.design.gram(Curvature(om[:, None]), (columns, outputs)))
-        only = om[rows] * _quadratic(A[np.ix_(chosen, chosen)], X[:, chosen])
-        A[left_out, left_out] += 1.0 / variance[left_out]
-        return om[rows] * _quadratic(A, X), only
+        R = np.sqrt(om[rows])[:, None] * X
+        A = R.T @ R if len(rows) == len(om) else to_host(problem.design.gram(Curvature(om[:, None]), at))
+        A[diagonal] += precision
+        return _nested(A, R, m)
 
     return leverages
 
@@ -111,15 +113,20 @@ def _by_rows(active: Active, part: Design, variance: Array, scale: float) -> _Le
     return leverages
 
 
-def _quadratic(A: Array, X: Array) -> Array:
-    """Return ``x' A^-1 x`` for the rows of ``X``."""
+def _nested(A: Array, R: Array, m: int) -> tuple[Array, Array]:
+    """Return ``r' A^-1 r`` for the rows of ``R``, with all columns and with the first ``m`` alone."""
     if not A.size:
-        return np.zeros(len(X))
+        return np.zeros(len(R)), np.zeros(len(R))
     factor, failed = linalg.lapack.dpotrf(A, lower=1)
     if failed:
-        return np.einsum("ij,jk,ik->i", X, inverse(A), X)
-    root = linalg.blas.dtrsm(1.0, factor, X.T, lower=1)
-    return np.asarray(np.einsum("ij,ij->j", root, root))
+        return _quadratic(A, R), _quadratic(A[:m, :m], R[:, :m])
+    root = linalg.blas.dtrsm(1.0, factor, R.T, lower=1)
+    only = np.einsum("ij,ij->j", root[:m], root[:m])
+    return only + np.einsum("ij,ij->j", root[m:], root[m:]), only
+
+
+def _quadratic(A: Array, R: Array) -> Array:
+    return np.einsum("ij,jk,ik->i", R, inverse(A), R, optimize=True)
 
 
 def _chosen(active: Active, rows: Design) -> Array:
@@ -135,12 +142,23 @@ def _dense(design: Design) -> Array:
 
 def _inner(rows: Design, variance: Array) -> Array:
     """Return ``X_N diag(v) X_N'`` (n, n)."""
-    n = rows.shape[0]
+    left_out, largest = variance > 0, float(variance.max(initial=0.0))
+    if (variance[left_out] == largest).all():  # as without penalty factors: no copy of X is needed
+        every, chosen = _gram_of_rows(rows), _gram_of_rows(rows.take(np.flatnonzero(~left_out)))
+        if (chosen.diagonal() <= _MOST_CHOSEN * every.diagonal()).all():
+            return largest * (every - chosen)
+    return _gram_of_rows(rows, np.sqrt(variance))
+
+
+def _gram_of_rows(rows: Design, factors: Array | None = None) -> Array:
+    """Return ``Z Z'`` (n, n), Z the columns times ``factors``."""
+    n, d = rows.shape
     total = np.zeros((n, n), order="F")
-    for block in blocks(len(variance), 8 * n):
-        every = block.stop - block.start == len(variance)
-        A = _dense(rows if every else rows.take(np.arange(block.start, block.stop))) * np.sqrt(variance[block])
-        total = linalg.blas.dsyrk(1.0, np.asfortranarray(A), beta=1.0, c=total, lower=1, overwrite_c=1)
+    for block in blocks(d, 8 * n):
+        every = block.stop - block.start == d
+        A = _dense(rows if every else rows.take(np.arange(block.start, block.stop)))
+        A = np.asfortranarray(A if factors is None else A * factors[block])
+        total = linalg.blas.dsyrk(1.0, A, beta=1.0, c=total, lower=1, overwrite_c=1)
     return np.asarray(total + np.tril(total, -1).T)
 
 

@@ -32,7 +32,7 @@ from smaller.solvers.driver import Progress, Run, descend
 
 __all__ = ["BlockFit", "find_strengths"]
 
-_SETTLED = 1e-2  # of log alpha, between two rounds, or two states that are one
+_SETTLED = 1e-2  # of log alpha: what further rounds would move, or two states that are one
 _MOST_ROUNDS = 12
 _BEYOND = 1e3  # times the largest gradient there can be: the strength of a block without weights
 
@@ -141,13 +141,15 @@ class _Search:
         return np.array([count_weights(self.problem, w, b, self.canonical, inside)[0] for inside in self.blocks])
 
     def go(self, alphas: Array, point: Point) -> BlockFit:
-        """Take rounds until no strength moves."""
+        """Take rounds until no strength would move any more."""
         before: list[Array] = []
+        move = math.inf
         for n_rounds in range(1, _MOST_ROUNDS + 1):
             before.append(alphas.copy())
             for b in np.flatnonzero(self.penalised):
                 alphas[b], point = self._turn(int(b), alphas, point)
-            if self.stopped or _distance(alphas, before[-1]) <= _SETTLED:
+            last, move = move, _distance(alphas, before[-1])
+            if self.stopped or _to_come(last, move) <= _SETTLED:
                 return self._end(alphas, point, n_rounds)
             met = [i for i, state in enumerate(before) if _distance(alphas, state) <= _SETTLED]
             if met:
@@ -198,7 +200,7 @@ class _Search:
             status = Status.STOPPED if self.stopped else self._status(alphas, run.point, circled)
             solution = replace(solution, status=status)
         evidence = math.nan
-        if solution.status in (Status.CONVERGED, Status.KINK):
+        if solution.status in (Status.CONVERGED, Status.KINK) and self.finest == 1:
             evidence = log_evidence(self.problem, solution.w, solution.b, self.blocks)
         counts = self.count(solution.w, solution.b)
         return BlockFit(solution, alphas, counts, evidence, strengths, n_rounds)
@@ -229,6 +231,12 @@ def _largest_gradient(problem: Problem, slope: Array, inside: Array) -> float:
         return 0.0
     squares = to_host(problem.design.take(columns).squares(c[:, None]))[:, 0]
     return float(np.max(np.sqrt(squares * c.sum()) / slope[columns]))
+
+
+def _to_come(last: float, move: float) -> float:
+    """Bound what is still to come after two moves, the last of ``move``: nothing more, or a geometric series' rest."""
+    rate = move / last if move < last < math.inf else 1.0
+    return min(move, move * rate / (1.0 - rate)) if rate < 1.0 else move
 
 
 def _distance(alphas: Array, others: Array) -> float:

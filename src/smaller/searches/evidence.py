@@ -72,7 +72,7 @@ class EvidenceFit:
     solution: Solution
     alpha: float
     n_active: int  # W: penalised weights that are not zero
-    log_evidence: float  # not a number where there is no fixed point
+    log_evidence: float  # not a number where there is no fixed point, or it was not asked for
 
     @property
     def strengths(self) -> float:
@@ -261,7 +261,8 @@ def find_strength(
 
     Where there is none, ``fallback`` says what is returned: the optimum with the largest f, or the null model. With an
     even number of classes W depends on which of several optima is counted; ``canonical=False`` takes the one the solver
-    ends with, as the paper does. ``finest`` steps of the grid, 7.5e-5 of the strength each, may be left open.
+    ends with, as the paper does. ``finest`` steps of the grid, 7.5e-5 of the strength each, may be left open; with more
+    than one the evidence is left open, too.
     """
     grid = Grid(problem, tol, max_iter, progress, canonical, finest=finest)
     return _fit(grid, *outcome(grid, fallback))
@@ -306,7 +307,7 @@ def _end_of(solved: Solved) -> Status:
 
 def _fit(grid: Grid, solved: Solved, status: Status) -> EvidenceFit:
     solution = grid.solution(solved, status)
-    valid = status in (Status.CONVERGED, Status.KINK)
+    valid = status in (Status.CONVERGED, Status.KINK) and grid.finest == 1
     evidence = log_evidence(grid.problem, solution.w, solution.b) if valid else math.nan
     return EvidenceFit(solution, solved.alpha, solved.n_active, evidence)
 

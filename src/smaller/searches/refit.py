@@ -56,14 +56,17 @@ class Active:
             w = w.copy()
             w[free] -= w[free, -1:]
             b = b - b[-1]
-        weights = w != 0
-        weights[free] = False
-        columns, outputs = np.nonzero(weights)
-        block = np.append(free, problem.n_columns) if problem.fit_intercept else free
+        columns, outputs = np.divmod(np.flatnonzero(w), q)
+        if len(free):
+            penalised = ~np.isin(columns, free)
+            columns, outputs = columns[penalised], outputs[penalised]
         n_weights, used = len(columns), np.union1d(columns, free).astype(np.int64)
+        theta = np.concatenate([w[columns, outputs], w[free, :determined].ravel(), b[:determined]])
+        block = np.append(free, problem.n_columns)
+        if not problem.fit_intercept:
+            theta, block = theta[: len(theta) - determined], free
         columns = np.append(columns, np.repeat(block, determined))
         outputs = np.append(outputs, np.tile(np.arange(determined), len(block)))
-        theta = np.vstack([w, b])[np.minimum(columns, len(w)), outputs]
         # A virtual column of ones sorts behind all real ones, in the small design too.
         return cls(problem, used, problem.design.take(used), np.searchsorted(used, columns), outputs, n_weights, theta)
 
