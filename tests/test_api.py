@@ -152,3 +152,13 @@ def test_type_checkers_see_every_name_from_where_it_is_loaded() -> None:
     (block,) = re.findall(r"^if _typing.TYPE_CHECKING:\n((?:    .*\n)+)", text, re.M)
     seen = {home: set(names.split(", ")) for home, names in re.findall(r"from (\S+) import (.+)", block)}
     assert seen == {home: set(names) for home, names in smaller._HOMES.items()}
+
+
+@pytest.mark.parametrize(
+    ("file", "line"), [("CITATION.cff", r"^version: (\S+)$"), ("recipe/recipe.yaml", r'^  version: "(\S+)"$')]
+)
+def test_every_file_that_names_the_version_names_this_one(file: str, line: str) -> None:
+    path = Path(__file__).parents[1] / file
+    if not path.exists():
+        pytest.skip(f"{file} is not part of this copy")
+    assert re.findall(line, path.read_text(encoding="utf-8"), re.MULTILINE) == [smaller.__version__]

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 import inspect
-import json
-import math
 import os
-import re
 import struct
 import zipfile
 from importlib.metadata import version
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import numpy as np
+import sklearn
 from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
 
+from smaller.persistence.archive import read_archive
 from smaller.persistence.registry import (
-    FORMAT,
+    CLASSES,
     MAX_DEPTH,
-    MAX_JSON_BYTES,
     MAY_BE_UNKNOWN,
     SCALARS,
     SPARSE,
-    VERSION,
     ModelFileError,
+    check_item,
     check_keys,
-    check_size,
     check_text,
     check_values,
     is_part,
@@ -37,14 +34,6 @@ from smaller.persistence.registry import (
 __all__ = ["load"]
 
 MAX_BYTES = 2 << 30  # of a file that `load` opens unless told otherwise
-MAX_MEMBERS = 100_000
-# Exactly what NumPy writes for plain data. Its own reader would parse the header as Python source.
-_NPY_HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
-    rb"'shape': \(((?:[0-9]{1,15},? ?){0,8})\), \} *\n",
-    re.DOTALL,
-)
-_MEMBER = re.compile(r"model\.json|sha256|(0|[1-9][0-9]{0,5})\.npy")
 
 
 def load(path: str | os.PathLike[str] | BinaryIO, *, max_bytes: int = MAX_BYTES) -> Any:
@@ -92,11 +81,8 @@ def load(path: str | os.PathLike[str] | BinaryIO, *, max_bytes: int = MAX_BYTES)
         raise ModelFileError(f"The model file has {size} bytes, more than max_bytes={max_bytes}.")
     path.seek(0)
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = _members(archive, size)
-            head = _head(archive, members)
-            arrays = [_array(archive.read(f"{i}.npy"), digest) for i, digest in enumerate(head["arrays"])]
-            return _Reader(arrays, _written_by_another(head)).decode(head["model"], "model", 0)
+        head, arrays = read_archive(path, size)
+        return _Reader(arrays, _written_by_another(head)).decode(head["model"], "model", 0)
     except ModelFileError:
         raise
     except (
@@ -106,78 +92,10 @@ def load(path: str | os.PathLike[str] | BinaryIO, *, max_bytes: int = MAX_BYTES)
         raise ModelFileError(f"This is not an intact model file: {error or type(error).__name__}") from error
 
 
-def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Check the table of contents; nothing has been read so far."""
-    infos = archive.infolist()
-    names = {info.filename for info in infos}
-    if len(infos) > MAX_MEMBERS or len(names) < len(infos):
-        raise ModelFileError("This is not a model file: it has too many or repeated members.")
-    for info in infos:
-        if not _MEMBER.fullmatch(info.filename):
-            raise ModelFileError(f"This is not a model file: it has an unknown member {info.filename[:80]!r}.")
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
-            raise ModelFileError("This is not a model file: its members are compressed or encrypted.")
-    if sum(info.file_size for info in infos) > size:
-        raise ModelFileError("This is not a model file: its members overlap.")
-    return {info.filename: info for info in infos}
-
-
-def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
-    if not {"model.json", "sha256"} <= members.keys():
-        raise ModelFileError("This is not a model file: model.json or its checksum is missing.")
-    if members["model.json"].file_size > MAX_JSON_BYTES:
-        raise ModelFileError("This is not a model file: model.json is too large.")
-    text = archive.read("model.json")
-    if archive.read("sha256") != hashlib.sha256(text).hexdigest().encode():
-        raise ModelFileError("The model file is damaged: the checksum of model.json differs.")
-    check_size(text)
-    head = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise ModelFileError("This is not a model file: model.json does not say so.")
-    if head.get("version") != VERSION:
-        raise ModelFileError(
-            f"The model file has format version {head.get('version')!r}, this program reads {VERSION}: upgrade smaller."
-        )
-    arrays = head.get("arrays")
-    if not isinstance(arrays, list) or {"model.json", "sha256", *(f"{i}.npy" for i in range(len(arrays)))} != set(
-        members
-    ):
-        raise ModelFileError("The model file is damaged: its arrays differ from those it lists.")
-    return head
-
-
 def _written_by_another(head: dict[str, Any]) -> bool:
     """Tell whether another version wrote the file: an argument that came later means its default then."""
     made_with = head.get("made_with")
     return isinstance(made_with, dict) and made_with.get("smaller") != version("smaller")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ModelFileError("model.json repeats a key.")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ModelFileError(f"model.json holds {name}.")
-
-
-def _array(data: bytes, digest: Any) -> np.ndarray:
-    """Parse one array; its header is believed only if it accounts for every byte."""
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise ModelFileError("The model file is damaged: the checksum of an array differs.")
-    header = _NPY_HEADER.match(data)
-    if header is None or header.end() != 10 + int.from_bytes(header[1], "little"):
-        raise ModelFileError("An array of the model file has an unknown format, or a dtype that is not allowed.")
-    dtype, fortran = np.dtype(header[2].decode()), header[3] == b"True"
-    shape = tuple(int(side) for side in header[4].decode().split(",") if side.strip())
-    count, body = math.prod(shape), data[header.end() :]
-    if dtype.itemsize == 0 or count * dtype.itemsize != len(body):
-        raise ModelFileError("An array of the model file does not have the size it claims.")
-    flat = np.frombuffer(body, dtype) if count else np.empty(0, dtype)
-    native = flat.astype(dtype.newbyteorder("="), copy=True)
-    return native.reshape(shape, order="F" if fortran else "C")
 
 
 class _Reader:
@@ -212,7 +130,11 @@ class _Reader:
 
     def _readers(self) -> dict[str, Any]:
         return {
-            "dtype": lambda content, field, depth: np.dtype(SCALARS[content]),
+            "dtype": lambda content, field, depth: np.dtype(object if content == "object" else SCALARS[content]),
+            "type": lambda content, field, depth: CLASSES[content],
+            "slice": lambda content, field, depth: slice(*(_place(item) for item in _listed(content, 3))),
+            "objects": self._objects,
+            "bunch": lambda content, field, depth: Bunch(**self._dict(content, field, depth)),
             "float": self._float, "scalar": self._scalar, "array": self._array, "strings": self._strings,
             "sparse": self._sparse, "enum": self._enum, "dict": self._dict,
             "list": lambda content, field, depth: [self.decode(item, field, depth) for item in _listed(content)],
@@ -245,6 +167,13 @@ class _Reader:
         if not all(type(item) is str for item in _listed(content)):
             raise ModelFileError(f"{field} must be a list of texts.")
         return np.array([check_text(item) for item in content], dtype=object)
+
+    def _objects(self, content: Any, field: str, depth: int) -> np.ndarray:
+        array = np.empty(len(_listed(content)), dtype=object)
+        array[:] = [float("nan") if item == {"float": "nan"} else item for item in content]
+        for item in array:
+            check_item(item, field)
+        return array
 
     def _sparse(self, content: Any, field: str, depth: int) -> Any:
         name, shape, *parts = _listed(content, 5)
@@ -289,6 +218,8 @@ class _Reader:
             )
         made = cls.__new__(cls)
         vars(made).update(late | values)
+        if "__setstate__" in vars(cls):  # makes what follows from the rest
+            made.__setstate__({"_sklearn_version": sklearn.__version__})
         return made
 
 
@@ -301,6 +232,12 @@ def _defaults(cls: type) -> dict[str, Any]:
 def _may_be_set(cls: type, key: str) -> bool:
     """Tell whether an attribute can be what a fit has learnt."""
     return key.isidentifier() and not key.startswith("__") and not hasattr(cls, key)
+
+
+def _place(item: Any) -> int | None:
+    if item is not None and type(item) is not int:
+        raise ModelFileError("The model file holds a malformed slice.")
+    return item
 
 
 def _listed(content: Any, length: int | None = None) -> list[Any]:

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-__all__ = ["FORMAT", "MAX_DEPTH", "MAX_JSON_BYTES", "MAY_BE_UNKNOWN", "SCALARS", "SPARSE", "VERSION",
-           "ModelFileError", "check_keys", "check_size", "check_text", "check_values", "is_part", "type_name",
-           "type_of"]  # fmt: skip
+__all__ = ["CLASSES", "FORMAT", "MAX_DEPTH", "MAX_JSON_BYTES", "MAY_BE_UNKNOWN", "SCALARS", "SPARSE", "VERSION",
+           "ModelFileError", "check_item", "check_keys", "check_size", "check_text", "check_values", "is_part",
+           "type_name", "type_of"]  # fmt: skip
 
 FORMAT, VERSION = "smaller-model", 1
 MAX_JSON_BYTES = 64 << 20
@@ -49,24 +49,40 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.study.answer": ("TableModel",),
     "smaller.app.study.splits": ("GroupFolds", "PastFolds"),
     "sklearn.pipeline": ("Pipeline",),
-    "sklearn.preprocessing": ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer"),
-    "sklearn.impute": ("SimpleImputer",),
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.preprocessing": (
+        "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "Normalizer", "OneHotEncoder",
+        "OrdinalEncoder", "LabelEncoder", "FunctionTransformer", "PolynomialFeatures",
+    ),
+    "sklearn.impute": ("SimpleImputer", "MissingIndicator"),
+    "sklearn.feature_selection": ("SelectFromModel",),
     "sklearn.frozen": ("FrozenEstimator",),
     "sklearn.linear_model": ("LogisticRegression",),
-    "sklearn.model_selection": ("KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit"),
-}
+    "sklearn.ensemble": ("VotingClassifier",),
+    "sklearn.isotonic": ("IsotonicRegression",),
+    "sklearn.calibration": (
+        "CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration", "_TemperatureScaling",
+    ),
+    "sklearn.model_selection": (
+        "KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit", "GridSearchCV",
+        "RandomizedSearchCV", "FixedThresholdClassifier", "TunedThresholdClassifierCV",
+    ),
+}  # fmt: skip
 _MOVED = {
     "smaller.columns": "smaller.app.columns",
     "smaller.study.answer": "smaller.app.study.answer",
 }
 # Fields in which NaN or infinity means "not known" or "missing"; anywhere else they are refused.
 MAY_BE_UNKNOWN = {
-    "alpha_", "alphas", "alphas_", "gap", "gaps", "history", "log_evidence_", "missing_values", "objective", "reach",
-    "refit_strength_", "relevance_", "scores_", "validation_error", "validation_errors_",
+    "alpha_", "alphas", "alphas_", "categories", "categories_", "encoded_missing_value", "error_score", "fill_value",
+    "gap", "gaps", "history", "log_evidence_", "missing_values", "norm_order", "objective", "reach", "refit_strength_",
+    "relevance_", "scores_", "statistics_", "unknown_value", "validation_error", "validation_errors_",
     "validation_losses_", "violation",
 }  # fmt: skip
 SCALARS = {name: getattr(np, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")}
 SCALARS |= {"uint64": np.uint64, "float32": np.float32, "float64": np.float64, "bool": np.bool_, "str": np.str_}
+CLASSES: dict[str, type] = {**SCALARS, "number": np.number}  # that an argument such as dtype may be
+CLASSES |= {f"builtins.{cls.__name__}": cls for cls in (bool, int, float, str, object)}
 SPARSE = {cls.__name__: cls for cls in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.csc_matrix)}
 _LARGEST_KEY = (
     2**61 - 1
@@ -119,6 +135,16 @@ def check_keys(keys: list[Any], field: str) -> None:
         plain = key is None or isinstance(key, str | bool | int | float | np.generic)
         if not plain or (isinstance(key, int) and abs(key) >= _LARGEST_KEY):
             raise ModelFileError(f"{field} has a key that a model file cannot hold: use text or numbers below 2^61.")
+
+
+def check_item(item: Any, field: str) -> None:
+    """Refuse what is no category: text, a number, a truth value, or missing."""
+    if isinstance(item, str):
+        check_text(item)
+    elif not (item is None or type(item) in (bool, float) or (type(item) is int and abs(item) < _LARGEST_KEY)):
+        raise ModelFileError(
+            f"{field} holds Python objects, which cannot be stored: use labels that are all text or all numbers."
+        )
 
 
 def check_size(text: bytes) -> None:

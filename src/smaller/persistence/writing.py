@@ -9,6 +9,7 @@ import io
 import json
 import os
 import zipfile
+from collections import UserList
 from collections.abc import Callable
 from functools import cached_property
 from importlib.metadata import version
@@ -18,10 +19,12 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from smaller.persistence.files import atomic_write
 from smaller.persistence.registry import (
+    CLASSES,
     FORMAT,
     MAX_DEPTH,
     MAY_BE_UNKNOWN,
@@ -29,6 +32,7 @@ from smaller.persistence.registry import (
     SPARSE,
     VERSION,
     ModelFileError,
+    check_item,
     check_keys,
     check_size,
     check_text,
@@ -36,10 +40,12 @@ from smaller.persistence.registry import (
     is_part,
     type_name,
 )
+from smaller.persistence.stand_ins import stand_in
 
 __all__ = ["model_bytes", "save"]
 
-_TRANSIENT = ("_skl_callbacks", "_callback", "_metadata_request")  # belongs to a running fit, not to the model
+# Belongs to a running fit, or to the program that saved, not to the model.
+_TRANSIENT = ("_skl_callbacks", "_callback", "_metadata_request", "_sklearn_version")
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -50,8 +56,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Any fitted estimator of this package, alone or within a scikit-learn `Pipeline`. Callables (a kernel of your
-        own) and random-number generators cannot be stored and are refused.
+        Any fitted estimator of this package, alone or within scikit-learn's pipelines, column transformers, calibration
+        and voting (docs/cli.md has the list). A fitted search is stored as what it has found, and a warning says so.
+        Callables (a kernel of your own) and random-number generators cannot be stored and are refused.
     path : str or path
         Where to write; the usual ending is ``.smaller``.
 
@@ -121,13 +128,23 @@ class _Writer:
     def _writers(self) -> dict[tuple[type, ...], Callable[[Any, str, int], Any]]:
         """Writers of what JSON does not have; the first kind that fits counts."""
         return {
+            (slice,): lambda value, field, depth: {"slice": [value.start, value.stop, value.step]},
+            (type,): self._class,
+            (UserList,): lambda value, field, depth: self.encode(list(value), field, depth),
+            (Bunch,): lambda value, field, depth: {"bunch": self._dict(value, field, depth)["dict"]},
             (enum.Enum,): lambda value, field, depth: {"enum": [type_name(type(value), field), value.name]},
             (np.dtype,): self._dtype, (np.generic,): self._scalar, (np.ndarray,): self._array,
             (sparse.sparray, sparse.spmatrix): self._sparse, (list, tuple): self._sequence, (dict,): self._dict,
         }  # fmt: skip
 
+    def _class(self, value: type, field: str, depth: int) -> Any:
+        names = [name for name, known in CLASSES.items() if known is value]
+        if not names:
+            raise ModelFileError(f"{field} is the class {value.__name__}, which a model file cannot hold.")
+        return {"type": names[0]}
+
     def _dtype(self, value: np.dtype[Any], field: str, depth: int) -> Any:
-        return {"dtype": value.name} if value.name in SCALARS else self._object(value, field, depth)
+        return {"dtype": value.name} if value.name in (*SCALARS, "object") else self._object(value, field, depth)
 
     def _scalar(self, value: np.generic, field: str, depth: int) -> Any:
         return {"scalar": [_scalar_name(value, field), self.encode(value.item(), field, depth + 1)]}
@@ -148,21 +165,18 @@ class _Writer:
         return {"dict": [[self.encode(part, field, depth + 1) for part in pair] for pair in value.items()]}
 
     def _object(self, value: Any, field: str, depth: int) -> Any:
+        value = stand_in(value, field)
         name = type_name(type(value), field)
         if is_part(type(value)):
             state = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         else:
-            state = {key: part for key, part in vars(value).items() if not key.startswith(_TRANSIENT)}
+            known = value.__getstate__() if isinstance(value, BaseEstimator) else vars(value)
+            state = {key: part for key, part in known.items() if not key.startswith(_TRANSIENT)}
         return {"object": name, "state": {key: self.encode(part, key, depth + 1) for key, part in state.items()}}
 
     def _array(self, value: np.ndarray, field: str, depth: int) -> Any:
         if value.dtype.kind == "O":
-            if value.ndim != 1 or not all(type(item) is str for item in value):
-                raise ModelFileError(
-                    f"{field} holds Python objects, which cannot be stored: use labels that are all text or all "
-                    "numbers."
-                )
-            return {"strings": [check_text(item) for item in value]}
+            return _objects(value, field)
         check_values(value, field)
         if id(value) not in self._known:
             buffer = io.BytesIO()
@@ -171,6 +185,18 @@ class _Writer:
             self._kept.append(value)
             self.arrays.append(buffer.getvalue())
         return {"array": self._known[id(value)]}
+
+
+def _objects(value: np.ndarray, field: str) -> Any:
+    """Return names, or categories of which some are missing or numbers."""
+    if value.ndim != 1:
+        raise ModelFileError(f"{field} holds a table of Python objects, which cannot be stored.")
+    items = [item.item() if isinstance(item, np.generic) else item for item in value]
+    for item in items:
+        check_item(item, field)
+    if all(type(item) is str for item in items):
+        return {"strings": items}
+    return {"objects": [_finite_number(item, "missing_values") if type(item) is float else item for item in items]}
 
 
 _PLAIN: dict[type, Callable[[Any, str], Any]] = {
