@@ -159,12 +159,12 @@ class Claim:
         return 4 * EPS * (np.abs(self.X) @ np.abs(self.w) + np.abs(self.b))
 
     def slack(self) -> float:
-        """Return what that rounding is worth in the objective."""
+        """Return what that rounding is worth in the objective; a row's loss itself is known to EPS of its weight."""
         worth = np.sum(np.abs(self.loss.gradient(self.eta)) * self.rounding())
         worth += np.einsum(
             "nk,nkl,nl->", *(a.astype(float) for a in (self.rounding(), self.loss.hessian(self.eta), self.rounding()))
         )
-        return float(worth) + 64 * EPS * abs(float(self.objective()))
+        return float(worth) + EPS * (64 * abs(float(self.objective())) + float(np.sum(self.loss.weight)))
 
     def violations(self) -> Array:
         """Return the violation of the optimality conditions of every weight (d, q)."""

@@ -261,6 +261,12 @@ def _nearest_to_means(data: TrainingData, kernel: Kernel, rows: Array, count: in
         raise ValueError("centers='kmeans' needs features: use 'random' or 'pivoted' with kernel='precomputed'.")
     seed = int(generator(random_state).integers(2**31))
     X = short_indices(double_rows(data.X))
+    largest = max(float(abs(X).max()), 1.0)
+    if largest > 1e150:
+        raise ValueError(
+            f"centers='kmeans' needs distances, and the squares of entries as large as {largest:.2g} are more than "
+            "float64 can hold: scale the features, or use centers='random' or 'pivoted'."
+        )
     means = KMeans(count, n_init=1, random_state=seed).fit(X, sample_weight=data.weight)
     return rows[np.unique(means.transform(X[rows]).argmin(axis=0))]
 

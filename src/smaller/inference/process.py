@@ -130,7 +130,15 @@ def approximate_process(
         outputs = np.append(outputs, np.arange(determined))
     A = Dense(phi).gram(likelihood.curvature(eta, y, weight), (columns, outputs))
     A[np.arange(m * q), np.arange(m * q)] += alpha
-    return ProcessPosterior(basis, likelihood, alpha, linalg.cholesky(A, lower=True), fit_intercept)
+    try:
+        factor = linalg.cholesky(A, lower=True)
+    except linalg.LinAlgError:
+        raise ValueError(
+            f"The posterior cannot be computed: alpha={alpha:g}, or an intercept, is lost in rounding beside columns of "
+            f"the kernel as large as {float(np.abs(phi).max()):.2g}. Scale the features or raise alpha; without error "
+            "bars the model can be fitted."
+        ) from None
+    return ProcessPosterior(basis, likelihood, alpha, factor, fit_intercept)
 
 
 def _determined(likelihood: Multinomial) -> int:

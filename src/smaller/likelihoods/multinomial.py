@@ -110,7 +110,8 @@ class Multinomial:
         if self.shift_invariant:
             b = xp.log(frequency)
             return b - xp.mean(b)
-        return xp.log(frequency) - xp.log(1.0 - xp.sum(frequency))
+        rest = means(1.0 - xp.sum(y, axis=1, keepdims=True), weight)  # exact where one less the others would be zero
+        return xp.log(frequency) - xp.log(rest)
 
     def dual(self, residual: Array, y: Array, weight: Array | None) -> float | None:
         xp = array_namespace(y)

@@ -145,6 +145,9 @@ class GroupNorm:
 
 def _sparse_group_scale(size: Array, slope: float, norm: float) -> float:
     """Return the s with ``||(s size - slope)_+|| = norm``, from the number of entries above the threshold there."""
+    # The equation is homogeneous in the sizes, and in the two strengths: squares of neither may overflow.
+    length, strength = float(size.max()), max(slope, norm)
+    size, slope, norm = size / length, slope / strength, norm / strength
     largest = np.sort(size)[::-1]
     m = np.arange(1, len(size) + 1)
     S1, S2 = np.cumsum(largest), np.cumsum(largest**2)
@@ -153,4 +156,4 @@ def _sparse_group_scale(size: Array, slope: float, norm: float) -> float:
     s = np.divide(slope * S1 + root, S2, out=np.full(len(size), np.inf), where=S2 > 0)
     following = np.append(largest[1:], 0.0)
     fits = (s * largest >= slope * (1.0 - 1e-12)) & (s * following <= slope * (1.0 + 1e-12))
-    return float(s[fits][0]) if fits.any() else float(slope / largest[0])
+    return strength / length * float(s[fits][0] if fits.any() else slope)

@@ -125,9 +125,10 @@ def _frequencies(y: Any, classes: NDArray[Any], sample_weight: ArrayLike | None)
     """Weighted class frequencies, in the order of the classes."""
     if y is None:
         raise ValueError("y must be given to fit, or else train_priors to the constructor.")
-    codes = codes_of(y, classes)
-    weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight, float), codes.shape)
-    counts = np.bincount(codes, weights=weight, minlength=len(classes))
+    labels = np.asarray(y)
+    weight = np.ones(len(labels)) if sample_weight is None else np.broadcast_to(np.asarray(sample_weight), labels.shape)
+    there = weight > 0  # a class of nothing but weightless rows is none of the estimator's
+    counts = np.bincount(codes_of(labels[there], classes), weights=weight[there], minlength=len(classes))
     return np.asarray(counts / counts.sum())
 
 
