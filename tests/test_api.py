@@ -38,6 +38,7 @@ CONTRACT = {
     "select_by_evidence",
     "save",
     "load",
+    "study",
     "__version__",
 }
 README = Path(__file__).parents[1] / "README.md"
@@ -45,7 +46,7 @@ OPTIONAL = ["matplotlib", "pandas", "dask", "torch", "typer"]
 
 PUBLIC = sorted(getattr(smaller, "__all__", []))
 OBJECTS = [name for name in PUBLIC if not name.startswith("__")]
-EAGER = set(OBJECTS) - {"StabilitySelection", "load", "save"}  # scikit-learn's selectors would double the import time
+EAGER = set(OBJECTS) - {"StabilitySelection", "load", "save", "study"}  # they load more of scikit-learn
 
 
 def methods(cls: type) -> list[str]:

@@ -31,12 +31,14 @@ __all__ = [
     "save",
     "select_by_evidence",
     "smlr_path",
+    "study",
 ]
 __version__ = "0.2.0.dev0"
 
 # Each public name is loaded when first used: whoever wants one estimator, or the command line's help, waits for no
 # other, and an interrupt meets no half-imported package. For type checkers the same names stand below once more.
 _HOMES = {
+    "smaller.app.asking": ("study",),
     "smaller.decisions": ("adjust_priors",),
     "smaller.estimators.adaptive": ("SparseProbit", "SparseRegressor"),
     "smaller.estimators.cross_validated": ("SMLRCV",),
@@ -56,6 +58,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 if _typing.TYPE_CHECKING:
+    from smaller.app.asking import study
     from smaller.decisions import adjust_priors
     from smaller.estimators.adaptive import SparseProbit, SparseRegressor
     from smaller.estimators.cross_validated import SMLRCV

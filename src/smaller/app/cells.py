@@ -62,7 +62,8 @@ def parse_numbers(cells: Any, unit: str | None = None, share: float = FEWEST_NUM
     >>> found.remarks[0]
     "1 cell that is no number ('unknown') is taken as missing"
     """
-    counts = Counter(cell for cell in cells if cell is not None)
+    counts = Counter(cells.tolist())
+    counts.pop(None, None)
     present = counts.total()
     if not present or not _promising(list(counts)[:_LOOK], share):
         return None

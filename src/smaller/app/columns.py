@@ -20,12 +20,13 @@ from smaller.app.remarks import Remark, sentences
 from smaller.app.tables import Table, TableError, unique_names
 from smaller.arrays import Array
 
-__all__ = ["Column", "TableEncoder", "check_names", "class_labels", "counts_rows", "is_id_name"]
+__all__ = ["NOTHING", "Column", "TableEncoder", "check_names", "class_labels", "counts_rows", "is_id_name"]
 
 MAX_LEVELS = 200  # of a category
 MAX_CLASSES = 100
 MIN_CLASS_ROWS = 5  # so that every fold has one
 FEWEST_IDS = 20  # rows from which a sequence of whole numbers is no coincidence
+NOTHING: Any = None  # what a missing text is
 MIN_GAPS = 5  # missing values from which a gap gets its own feature
 
 
@@ -311,7 +312,7 @@ def is_id_name(name: str) -> bool:
 
 def _missing(values: Any) -> Array:
     if values.dtype.kind == "O":
-        return np.fromiter((value is None for value in values), dtype=bool, count=len(values))
+        return np.equal(values, NOTHING).astype(bool)  # an order faster than to ask each by `is`
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 

@@ -134,9 +134,9 @@ def approximate_process(
         factor = linalg.cholesky(A, lower=True)
     except linalg.LinAlgError:
         raise ValueError(
-            f"The posterior cannot be computed: alpha={alpha:g}, or an intercept, is lost in rounding beside columns of "
-            f"the kernel as large as {float(np.abs(phi).max()):.2g}. Scale the features or raise alpha; without error "
-            "bars the model can be fitted."
+            f"The posterior cannot be computed: alpha={alpha:g}, or an intercept, is lost in rounding beside columns "
+            f"of the kernel as large as {float(np.abs(phi).max()):.2g}. Scale the features or raise alpha; without "
+            "error bars the model can be fitted."
         ) from None
     return ProcessPosterior(basis, likelihood, alpha, factor, fit_intercept)
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -16,6 +16,7 @@ from smaller.app.commands.screen import show
 from smaller.app.commands.steps import check_choice, check_folder, progress, say, shared_threads, write
 from smaller.app.study import Data, Procedure, Question, available_models, prepare, run_study
 from smaller.app.study.costs import cost_matrix
+from smaller.app.study.demands import graded
 from smaller.app.tables import Table, TableError, read_table
 
 __all__ = ["demo", "fit"]
@@ -70,7 +71,7 @@ def fit(
         target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()), forced
     )
     data = prepare(read_table(table, encoding=encoding, header=header), question)
-    grades = None if ordinal is None else _grades(ordinal, data.y, model)
+    grades = None if ordinal is None else graded(ordinal.split(","), data.y, model)
     how = Procedure(
         model, rule, seed, repeats, shuffle, relax, alphas, eps, features, class_weight, positive=positive,
         specificity=specificity,
@@ -80,19 +81,6 @@ def fit(
     if grades is not None:
         how = replace(how, model="ordinal", grades=grades)
     _study(data, how, out, f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet)
-
-
-def _grades(text: str, y: Any, model: str) -> tuple[Any, ...]:
-    """Return the target's classes in the order that the user names."""
-    if model != "smlr":
-        raise TableError(f"--ordinal has a model of its own: leave --model {model} out.")
-    known = {str(label): label for label in np.unique(y).tolist()}
-    named = [part.strip() for part in text.split(",")]
-    if sorted(named) != sorted(known):
-        raise TableError(
-            f"--ordinal must name every class of the target once, lowest first ({', '.join(known)}), not {text!r}."
-        )
-    return tuple(known[one] for one in named)
 
 
 def _study(

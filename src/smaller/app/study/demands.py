@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from smaller.app.study.costs import checked_costs
 from smaller.app.study.models import Procedure
 from smaller.app.study.question import Data
 from smaller.app.tables import TableError
+from smaller.arrays import Array
 
-__all__ = ["check_demands"]
+__all__ = ["check_demands", "graded"]
 
 
 def check_demands(how: Procedure, data: Data) -> None:
@@ -32,3 +36,17 @@ def check_demands(how: Procedure, data: Data) -> None:
         raise TableError(
             f"--features {how.features} is too few: at least one, and the {len(data.free)} that --always names."
         )
+
+
+def graded(named: Sequence[Any], y: Array, model: str) -> tuple[Any, ...]:
+    """Return the target's classes in the order that the user names."""
+    if model != "smlr":
+        raise TableError(f"--ordinal has a model of its own: leave --model {model} out.")
+    known = {str(label): label for label in np.unique(y).tolist()}
+    texts = [str(one).strip() for one in named]
+    if sorted(texts) != sorted(known):
+        raise TableError(
+            f"--ordinal must name every class of the target once, lowest first ({', '.join(known)}), not "
+            f"{', '.join(texts)}."
+        )
+    return tuple(known[one] for one in texts)

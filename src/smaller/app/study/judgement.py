@@ -8,7 +8,6 @@ import numpy as np
 
 from smaller.app.study.intervals import LEVEL, binomial_interval, mean_interval, share_interval
 from smaller.arrays import Array
-from smaller.decisions import adjust_priors
 
 __all__ = ["calibration", "confusion", "decision_tables", "performance", "pooled", "stacked"]
 
@@ -114,7 +113,8 @@ def decision_tables(codes: Array, proba: Array, train_priors: Array) -> dict[str
         for share in priors:
             new = train_priors * (1.0 - share) / (1.0 - train_priors[k])
             new[k] = share
-            adjusted, _ = adjust_priors(proba, train_priors, new)
+            adjusted = proba * (new / train_priors)  # `adjust_priors`, without its checks of every table
+            adjusted /= adjusted.sum(axis=1, keepdims=True)
             weight = (new / np.maximum(size, 1))[codes]
             rows.append(_reject_table(codes, adjusted, weight, thresholds))
         tables.append(rows)
@@ -123,10 +123,9 @@ def decision_tables(codes: Array, proba: Array, train_priors: Array) -> dict[str
 
 def _reject_table(codes: Array, proba: Array, weight: Array, thresholds: Array) -> list[list[float]]:
     risk, wrong = 1.0 - proba.max(axis=1), proba.argmax(axis=1) != codes
-    order = np.argsort(risk, kind="stable")
-    accepted = np.r_[0.0, np.cumsum(weight[order])]
-    lost = np.r_[0.0, np.cumsum((weight * wrong)[order])]
-    index = np.searchsorted(risk[order], thresholds + 1e-12, side="right")
-    kept = accepted[index] / accepted[-1]
-    error = np.divide(lost[index], accepted[index], out=np.zeros(len(index)), where=accepted[index] > 0)
+    first = np.searchsorted(thresholds + 1e-12, risk, side="left")  # threshold at which a row is answered
+    accepted = np.cumsum(np.bincount(first, weight, len(thresholds) + 1))
+    lost = np.cumsum(np.bincount(first, weight * wrong, len(thresholds) + 1))
+    kept = accepted[:-1] / accepted[-1]
+    error = np.divide(lost[:-1], accepted[:-1], out=np.zeros(len(thresholds)), where=accepted[:-1] > 0)
     return [[round(float(1.0 - a), 5), round(float(b), 5)] for a, b in zip(kept, error, strict=True)]

@@ -25,6 +25,7 @@ __all__ = ["MODELS", "ModelSpec", "Procedure", "available_models", "fit_model", 
 SEARCH_ROWS = 5_000  # beyond this many rows the strength is chosen on a sample of as many
 FOLDS, LARGE_FOLDS = 5, 3
 STRONGER = 1.1  # step of the strength where a cap on the features is not met
+LARGEST_HESSIAN = 2_000_000_000  # products to sum up for that
 LARGEST_POSTERIOR = 3_000  # weights that a model can have, for it to keep how they vary together
 
 
@@ -224,7 +225,7 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
     if how.features is not None and name != "smlr":
         raise TableError(f"--features does not exist for the model {name}: use smlr.")
     given = {key: value for key, value in asked.items() if value is not None}
-    if how.ranges and "posterior" in model.get_params() and _most_weights(X, y, spec) <= LARGEST_POSTERIOR:
+    if how.ranges and "posterior" in model.get_params() and _affordable(len(y), _most_weights(X, y, spec)):
         given["posterior"] = True
     return Pipeline([*preparation(X, how.gaps), ("model", model.set_params(**given))])
 
@@ -236,6 +237,11 @@ def _factors(how: Procedure, n_features: int) -> Array | None:
     factors = np.ones(n_features)
     factors[list(how.free)] = 0.0
     return factors
+
+
+def _affordable(rows: int, weights: int) -> bool:
+    """Tell whether it costs little, beside the fit, to keep how the weights vary together."""
+    return weights <= LARGEST_POSTERIOR and rows * weights**2 <= LARGEST_HESSIAN
 
 
 def _most_weights(X: Any, y: Array, spec: ModelSpec) -> int:
