@@ -38,7 +38,10 @@ def compare(
 
     check_choice("--rule", rule, ["1se", "min"])
     question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()))
-    data, how = prepare(read_table(table, encoding=encoding, header=header), question), Procedure(rule=rule, seed=seed)
+    data, how = (
+        prepare(read_table(table, encoding=encoding, header=header), question),
+        Procedure(rule=rule, seed=seed, relax=True),
+    )
     say([] if quiet else data.notes)
     models = len(available_models()) + 1
     with shared_threads(threads, data.X), progress(data, how, quiet or as_json, models) as tick:

@@ -45,7 +45,7 @@ def fit(
         str | None, typer.Option(help="Grades of the target from lowest to highest: low,middle,high.")
     ] = None,
     eps: Annotated[float | None, typer.Option(help="Smallest strength as a share of the largest.")] = None,
-    relax: options.Relax = False,
+    relax: options.Relax = True,
     always: options.Always = None,
     features: options.MostFeatures = None,
     class_weight: options.ClassWeight = None,
@@ -111,4 +111,6 @@ def demo(
     columns = dict(zip(map(str, bunch.feature_names), bunch.data.T, strict=True))
     columns[target] = bunch.target_names.astype(object)[bunch.target]
     data = prepare(Table(columns), Question(target))
-    _study(data, Procedure(), out, f"smaller demo --data {data_name}", threads=None, as_json=False, quiet=quiet)
+    _study(
+        data, Procedure(relax=True), out, f"smaller demo --data {data_name}", threads=None, as_json=False, quiet=quiet
+    )

@@ -43,5 +43,5 @@ CostsPath = Annotated[
 Positive = Annotated[str | None, typer.Option(help="Of two classes the one looked for: its sensitivity is told.")]
 Specificity = Annotated[float, typer.Option(help="Share of the other class that must not be taken for it.")]
 Relax = Annotated[
-    bool, typer.Option("--relax/--no-relax", help="Take the shrinkage out of smlr's probabilities where that helps.")
+    bool, typer.Option("--relax/--no-relax", help="Take the shrinkage out of the probabilities of smlr and sbmlr.")
 ]

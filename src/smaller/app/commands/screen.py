@@ -40,7 +40,8 @@ def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
         else:
             share = None if proof["gap"] is None else proof["gap"] / max(proof["scale"], 1e-300)
             gap = "" if share is None else f" (duality gap {share:.1g} of the loss without features)"
-            console.print(f"{proof['status']}{gap}\n")
+            whose = "Penalised fit, before relaxing: " if facts["relaxed"] else ""
+            console.print(f"{whose}{proof['status']}{gap}\n")
     console.print(f"report: {escape(str((out / 'report.html').absolute()))}")
 
 
@@ -66,7 +67,8 @@ def _show_error(console: Console, facts: Facts) -> None:
         paid = "" if luck["cost"] is None else f"{luck['cost']['name']} {luck['cost']['value']:.3g}, "
         console.print(f"the same with shuffled labels: {paid}error {luck['error']:.1%}")
     console.print(escape(facts["all_features"]["sentence"]))
-    console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f})")
+    relaxed = f", before relaxing: {facts['relaxed']['penalised_log_loss']:.3f}" if facts["relaxed"] else ""
+    console.print(f"log-loss {judged['log_loss']:.3f} (without features: {judged['baseline_log_loss']:.3f}{relaxed})")
     _show_classes(console, facts)
     fit = facts["recalibration"]
     slope = "" if fit is None else f"; calibration slope {fit['slope']:.2f}"

@@ -11,7 +11,7 @@ from smaller.app.report.svg import number
 from smaller.app.report.words import name
 from smaller.app.study.schema import Facts
 
-__all__ = ["effects", "ranges"]
+__all__ = ["effects", "ranges", "relaxed"]
 
 RARE = 0.05  # of corrected p-values
 SHOWN = 20
@@ -34,6 +34,11 @@ def effects(facts: Facts) -> str:
         f"apart from no effect; hollow: not told apart.</p>{_forest(rows[:SHOWN])}"
         f"<p><small>{escape(found['note'])}</small></p>{_table(found)}"
     )
+
+
+def relaxed(facts: Facts) -> str:
+    """Say what taking the shrinkage out of the probabilities has brought."""
+    return f"<p>{escape(facts['relaxed']['sentence'])}</p>" if facts["relaxed"] else ""
 
 
 def ranges(facts: Facts) -> str:

@@ -31,8 +31,8 @@ def render(facts: Facts) -> str:
         `Study.facts`: plain values.
     """
     sections = [
-        _answer, features, errors, probabilities, ranges, decisions, path, kernel, certificate, method, for_your_paper,
-        settings,
+        _answer, features, errors, probabilities, ranges, decisions, path, kernel, certificate, method,
+        for_your_paper, settings,
     ]  # fmt: skip
     body = "\n".join(piece for section in sections if (piece := section(facts)))
     data = {"decisions": facts["decisions"], "shares": _moved_shares(facts)}

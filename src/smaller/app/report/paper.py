@@ -168,7 +168,7 @@ def _strength(facts: Facts) -> str:
     )
     relaxed = " The shrinkage of the penalty was then taken out as far as rows left out confirmed it."
     chosen = f"The strength of the penalty was chosen by cross-validation: {rule}."
-    return chosen + relaxed if facts["settings"]["relax"] else chosen
+    return chosen + relaxed if facts["relaxed"] else chosen
 
 
 def _demands(facts: Facts) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from smaller.app.report.certainty import relaxed
 from smaller.app.report.confusion import confusion_chart
 from smaller.app.report.curves import benefit_chart
 from smaller.app.report.svg import calibration_chart
@@ -145,7 +146,8 @@ def probabilities(facts: Facts) -> str:
     return (
         f"<h2>Can the probabilities be trusted?</h2><p>On the diagonal, stated probabilities are right; below it the "
         f"model is too sure of itself, above it too careful. Mean distance: {100 * ece:.1f} percentage points. "
-        f"{escape(said)}</p><div class='half'>{calibration_chart(facts['calibration']['bins'])}</div>{_benefit(facts)}"
+        f"{escape(said)}</p>{relaxed(facts)}"
+        f"<div class='half'>{calibration_chart(facts['calibration']['bins'])}</div>{_benefit(facts)}"
     )
 
 

@@ -194,6 +194,8 @@ def certificate(facts: Facts) -> str:
             "beforehand). It is loose by nature; the measured error above is the better estimate.</p>"
         )
     heading = "Certificate and bound" if bound else "Certificate"
+    if facts["relaxed"]:
+        text += " This is about the penalised fit; the blend that the model uses has no certificate."
     return f"<h2>{heading}</h2><p>{escape(proof['status'])} {text} Solver: {escape(proof['solver'])}.</p>{promise}"
 
 

@@ -22,6 +22,7 @@ from smaller.app.study.judged import judge, scored
 from smaller.app.study.models import MODELS, Procedure
 from smaller.app.study.observed import ADVICE, Observed, observe
 from smaller.app.study.question import Data
+from smaller.app.study.relaxing import relaxing
 from smaller.app.study.schema import SCHEMA, Facts
 from smaller.app.study.verdict import cost_of_sparsity, verdict
 from smaller.app.tables import Table
@@ -161,6 +162,7 @@ def facts_of(seen: Observed, model: TableModel) -> Facts:
         "stability": seen.stability.facts(names, used or []),
         "path": say.path(seen.search, names),
         "certificate": proof,
+        "relaxed": relaxing(held_out),
         "caution": _caution(proof),
         "bound": seen.bound,
         "effects": seen.effects,
@@ -188,7 +190,7 @@ def _luck(shuffled: HeldOut, costs: Costs | None, groups: Array | None) -> dict[
 def _settings(how: Procedure, data: Data) -> dict[str, Any]:
     versions = {name: version(name) for name in ("smaller", "numpy", "scipy", "scikit-learn")}
     versions["python"] = platform.python_version()
-    made = {key: _plain(value) for key, value in asdict(how).items()}
+    made = {key: _plain(value) for key, value in asdict(how).items() if key != "ranges"}
     return made | {"target": data.encoder.target, "versions": versions}
 
 

@@ -112,7 +112,7 @@ class Procedure:
     shuffle : bool
         Whether the whole procedure is done once more with shuffled labels.
     relax : bool
-        Whether SMLR takes the shrinkage out of its probabilities, as far as rows left out confirm it.
+        Whether SMLR and SBMLR take the shrinkage out of its probabilities, as far as rows left out confirm it.
     alphas : int
         Number of strengths tried by SMLR.
     eps : float, optional
@@ -216,6 +216,7 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
             "alpha": "cv", "alphas": how.alphas, "eps": how.eps, "cv": how.folds(FOLDS, y, units), "rule": how.rule,
             "order": None if how.grades is None else list(how.grades), "tol": 1e-5,
         },
+        "sbmlr": {"relax": how.relax and units is None, "cv": how.folds(FOLDS, y, None)},
         "ivm": {"alphas": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03], "random_state": how.seed},
     }  # fmt: skip
     model = cls(**settings.get(name, {}))

@@ -49,6 +49,7 @@ class Facts(Judged):
     stability: dict[str, Any]
     path: dict[str, Any] | None
     certificate: dict[str, Any]
+    relaxed: dict[str, Any] | None
     caution: str | None
     bound: dict[str, float] | None
     effects: dict[str, Any] | None
