@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from smaller import IVM, KLR, RVC, RVR, SMLR, SparseProbit
+from smaller import IVM, KLR, RVC, RVR, SBMLR, SMLR, SparseProbit, SparseRegressor
 from smaller.datasets import make_sinc
 from smaller.estimators import widths
 from smaller.estimators.widths import choose_width
@@ -42,6 +42,7 @@ MODELS = [
     IVM(0.1),
     RVC(),
     SparseProbit(kernel="rbf"),
+    SBMLR(kernel="rbf"),
     KLR(0.1, n_centers=20, centers="kmeans", random_state=0),
 ]
 
@@ -75,12 +76,13 @@ def _loss(model: Any, X: Array, y: Array) -> float:
     return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
 
 
-def test_a_regression_scores_by_the_density_of_new_responses() -> None:
+@pytest.mark.parametrize("kind", [RVR(), SparseRegressor(kernel="rbf")], ids=lambda model: type(model).__name__)
+def test_a_regression_scores_by_the_density_of_new_responses(kind: Any) -> None:
     X, y = make_sinc(60, random_state=1)
-    model = RVR(gamma="cv", random_state=3).fit(X, y)
+    model = clone(kind).set_params(gamma="cv", random_state=3).fit(X, y)
     assert model.gamma_ in model.gammas_
     assert model.score(X, y) > 0.9
-    plain = RVR(gamma=float(model.gammas_[2])).fit(X[:40], y[:40])
+    plain = clone(kind).set_params(gamma=float(model.gammas_[2])).fit(X[:40], y[:40])
     mean, deviation = plain.predict(X[40:], return_std=True)
     assert_allclose(widths.log_likelihoods(plain, X[40:], y[40:]), norm.logpdf(y[40:], mean, deviation))
 
@@ -140,6 +142,8 @@ def test_what_cannot_be_chosen_is_named(model: Any, message: str) -> None:
     X, y = wavy(40)
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(X, y)
+    with pytest.raises(ValueError, match="no offset"):
+        SBMLR(kernel="rbf", gamma="cv").fit(X, y, offset=np.arange(40.0))
     with pytest.raises(ValueError, match="two rows of every class"):
         KLR(gamma="cv").fit(X[:4], [0, 1, 1, 1])
 

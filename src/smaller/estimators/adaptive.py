@@ -74,7 +74,7 @@ def _advice(model: Any) -> str:
 
 
 @with_fields
-class SparseRegressor(AdaptiveArguments, KernelOrLinearRegressor):
+class SparseRegressor(ChosenWidth, AdaptiveArguments, KernelOrLinearRegressor):
     """Sparse regression with nothing to tune: few features or few kernels, noise level estimated.
 
     Finds, by EM, a point where this sum is stationary in w, b and the noise variance v::
@@ -98,7 +98,9 @@ class SparseRegressor(AdaptiveArguments, KernelOrLinearRegressor):
         noise_shape)``, the mode in log v. A positive scale keeps a flexible basis from interpolating.
     kernel : {"rbf", "poly", "linear", "precomputed"}, callable or None, default=None
         None uses the features; otherwise every training row is the centre of a kernel column.
-    gamma, degree, coef0, kernel_params, n_centers
+    gamma : float, "scale", "auto" or "cv", default="scale"
+        Kernel coefficient. "cv": the likeliest for responses left out, as in :class:`RVR`.
+    degree, coef0, kernel_params, n_centers
         As in :class:`SMLR`. Time grows with the cube of the number of centres: beyond 5000 rows give ``n_centers``.
     fit_intercept : bool, default=True
         An intercept without a prior.
@@ -128,6 +130,8 @@ class SparseRegressor(AdaptiveArguments, KernelOrLinearRegressor):
         Number of features or kernels that are used.
     noise_variance_ : float
         Variance of the noise, as given or as estimated.
+    gamma_, gammas_, gamma_scores_
+        As in :class:`RVR`, with a kernel.
     solution_ : Solution
         Its status is CONVERGED, with a duality gap, for an exact Laplace fit with given noise; else STATIONARY, or
         INTERPOLATES where the Laplace prior is too weak to keep an estimated noise from vanishing.

@@ -26,6 +26,7 @@ from smaller.estimators.located import LocatedData, assemble_rows, refuse_unusua
 from smaller.estimators.offsets import OffsetClassifier, refuse_offset
 from smaller.estimators.relaxed import Ended, forget_relaxed, relaxed
 from smaller.estimators.smlr import assemble
+from smaller.estimators.widths import ChosenWidth
 from smaller.papers import find_greedily
 from smaller.searches.blocks import BlockFit, find_strengths
 from smaller.searches.evidence import EvidenceFit, find_strength
@@ -39,7 +40,7 @@ _FOLDS_FINEST = 32  # grid steps: folds of `relax` need their strength to a quar
 
 
 @with_fields
-class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
+class SBMLR(ChosenWidth, ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     """Sparse multinomial logistic regression that finds its own strength: no parameter is tuned.
 
     The strength ``alpha`` of the Laplace prior is integrated out analytically. What remains is :class:`SMLR` at the
@@ -75,8 +76,10 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     count : {"canonical", "as_found"}, default="canonical"
         Which of equivalent weights make up W (there are such for even numbers of classes, in symmetric coding): those
         of one definite form, or those that the solver ends with, as in the paper's tables.
-    kernel, gamma, degree, coef0, kernel_params, n_centers
+    kernel, degree, coef0, kernel_params, n_centers
         As in :class:`SMLR`.
+    gamma : float, "scale", "auto" or "cv", default="scale"
+        Kernel coefficient. "cv": the likeliest for rows left out, as in :class:`KLR`; not with offsets or soft labels.
     coding, fit_intercept
         As in :class:`SMLR`.
     penalize_intercept : bool, default=False
@@ -97,6 +100,8 @@ class SBMLR(ProbabilityRanges, MultinomialArguments, OffsetClassifier):
     ----------
     alpha_ : float
         The strength found; not a number with several ``blocks``.
+    gamma_, gammas_, gamma_scores_
+        As in :class:`KLR`, with a kernel.
     alphas_ : ndarray of shape (n_blocks,)
         With ``blocks``: the strength of each; infinite for a block that is left out, not a number for one of which
         nothing is penalised.

@@ -62,6 +62,8 @@ def choose_width(model: Any, data: Any) -> Widths:
 
     All else is as the model says. Of equal scores the widest kernel wins.
     """
+    if getattr(data, "offset", None) is not None or getattr(data, "shares", None) is not None:
+        raise ValueError("gamma='cv' takes one label a row and no offset: give gamma as a number.")
     unit = resolve_gamma("scale", data.X, data.weight)
     parts = _folds(data, model.random_state)
     scores: dict[float, Array] = {}
@@ -120,7 +122,7 @@ def _folds(data: Any, random_state: Any) -> list[tuple[Array, Array]]:
 def _score(model: Any, data: Any, gamma: float, train: Array, test: Array) -> float:
     """Return the mean log-likelihood of the test rows under the model of the others."""
     settings = model.get_params(deep=False) | {"gamma": gamma, "verbose": 0}
-    part = type(model)(**(settings | {name: False for name in ("posterior",) if name in settings}))
+    part = type(model)(**(settings | {name: False for name in ("posterior", "relax") if name in settings}))
     X = data.X.tocsr() if sparse.issparse(data.X) else data.X
     weight = None if data.weight is None else data.weight[train]
     targets = data.codes if isinstance(data, TrainingData) else data.y
