@@ -27,7 +27,7 @@ from smaller.app.tables import Table
 HOSTILE = ["</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a & b", "$title ${body}", "=1+1"]
 
 
-def study(n_classes: int = 2, model: str = "smlr") -> Study:
+def study(n_classes: int = 2, model: str = "smlr", *, shuffle: bool = True) -> Study:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, len(HOSTILE)))
     score = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=90)
@@ -35,7 +35,7 @@ def study(n_classes: int = 2, model: str = "smlr") -> Study:
     labels = np.array(["</title>no", "<i>yes</i>", "per'haps"], dtype=object)[codes]
     table = Table({name: X[:, j] for j, name in enumerate(HOSTILE)} | {"<target>": labels})
     data = prepare(replace(table, notes=["note <b>"]), Question("<target>"))
-    return run_study(data, Procedure(model, repeats=1))
+    return run_study(data, Procedure(model, repeats=1, shuffle=shuffle))
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_the_data_for_the_sliders_are_aggregates(two: Study) -> None:
 
 
 def test_a_kernel_model_shows_its_import_path_instead_of_weights() -> None:
-    facts = study(2, "ivm").facts
+    facts = study(2, "ivm", shuffle=False).facts
     page = render(facts)
     assert "The features and their direction" not in page
     assert "How many reference points?" in page
@@ -130,7 +130,7 @@ def test_a_kernel_model_shows_its_import_path_instead_of_weights() -> None:
 
 
 def test_joint_selection_shows_its_scales() -> None:
-    facts = study(2, "jcfo").facts
+    facts = study(2, "jcfo", shuffle=False).facts
     page = render(facts)
     assert "Which features count?" in page
     assert 0 < len(facts["scales"]) <= len(HOSTILE)

@@ -25,7 +25,9 @@ __all__ = ["demo", "fit"]
 def fit(
     table: options.TablePath,
     target: options.Target,
-    model: Annotated[str, typer.Option(help="smlr, sbmlr, ivm, jcfo, sparse-probit or auto.")] = "smlr",
+    model: Annotated[
+        str, typer.Option(help="smlr, sbmlr, sparse-probit; kernels: ivm, jcfo, rvm, sbmlr-rbf; or auto.")
+    ] = "smlr",
     out: Annotated[Path, typer.Option(help="Folder for report, features and model.")] = Path("smaller-report"),
     drop: options.Drop = None,
     group: options.Group = None,

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from smaller.app.study.catalogue import MODELS, ModelSpec
 from smaller.app.study.costs import EXPECTED, Costs, balanced_costs
 from smaller.app.study.splits import GroupFolds, PastFolds
 from smaller.app.tables import TableError
@@ -27,72 +28,6 @@ FOLDS, LARGE_FOLDS = 5, 3
 STRONGER = 1.1  # step of the strength where a cap on the features is not met
 LARGEST_HESSIAN = 2_000_000_000  # products to sum up for that
 LARGEST_POSTERIOR = 3_000  # weights that a model can have, for it to keep how they vary together
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """Where a model lives, and what to say about it."""
-
-    module: str
-    name: str
-    summary: str
-    citation: str
-    most_rows: int = 10**9
-    linear: bool = True
-    graded: bool = False  # only where the target's classes are known to be grades
-    logistic: bool = False  # class shares can be changed in the intercepts, and features be forced in
-
-
-_SMLR_2005 = (
-    "Krishnapuram, Carin, Figueiredo, Hartemink (2005). Sparse multinomial logistic regression: fast algorithms and "
-    "generalization bounds. IEEE PAMI 27(6)."
-)
-MODELS: dict[str, ModelSpec] = {
-    "smlr": ModelSpec(
-        "smaller.estimators.cross_validated",
-        "SMLRCV",
-        "sparse multinomial logistic regression, strength chosen by cross-validation",
-        _SMLR_2005,
-        logistic=True,
-    ),
-    "sbmlr": ModelSpec(
-        "smaller.estimators.sbmlr",
-        "SBMLR",
-        "sparse multinomial logistic regression that finds its own strength",
-        "Cawley, Talbot, Girolami (2006). Sparse multinomial logistic regression via Bayesian L1 regularisation. NIPS.",
-        logistic=True,
-    ),
-    "ivm": ModelSpec(
-        "smaller.estimators.import_vectors",
-        "IVM",
-        "import vector machine: kernel logistic regression on few rows",
-        "Zhu, Hastie (2005). Kernel logistic regression and the import vector machine. JCGS 14(1).",
-        most_rows=50_000,
-        linear=False,
-    ),
-    "jcfo": ModelSpec(
-        "smaller.estimators.jcfo",
-        "JCFO",
-        "joint choice of kernel centres and feature scales",
-        "Krishnapuram, Hartemink, Carin, Figueiredo (2004). A Bayesian approach to joint feature selection and "
-        "classifier design. IEEE PAMI 26(9).",
-        most_rows=2_000,
-        linear=False,
-    ),
-    "ordinal": ModelSpec(
-        "smaller.estimators.ordinal",
-        "OrdinalSMLR",
-        "sparse proportional-odds regression of grades, strength chosen by cross-validation",
-        "McCullagh (1980). Regression models for ordinal data. JRSS B 42(2).",
-        graded=True,
-    ),
-    "sparse-probit": ModelSpec(
-        "smaller.estimators.adaptive",
-        "SparseProbit",
-        "probit regression with a parameter-free sparse prior",
-        "Figueiredo (2003). Adaptive sparseness for supervised learning. IEEE PAMI 25(9).",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -217,7 +152,13 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
             "order": None if how.grades is None else list(how.grades), "tol": 1e-5,
         },
         "sbmlr": {"relax": how.relax and units is None, "cv": how.folds(FOLDS, y, None)},
-        "ivm": {"alphas": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03], "random_state": how.seed},
+        "ivm": {"alphas": [10.0, 1.0, 0.1], "gamma": "cv", "random_state": how.seed},
+        "rvm": {"gamma": "cv", "random_state": how.seed},
+        "sbmlr-rbf": {"kernel": "rbf", "gamma": "cv", "random_state": how.seed},
+        "jcfo": {
+            "alphas": (1.0, 0.3), "alphas_scales": (10.0, 3.0, 1.0), "cv": how.folds(LARGE_FOLDS, y, units),
+            "rule": how.rule, "random_state": how.seed,
+        },
     }  # fmt: skip
     model = cls(**settings.get(name, {}))
     asked = {"class_weight": how.class_weight, "penalty_factors": _factors(how, X.shape[1])}
@@ -277,9 +218,9 @@ def _to_shares_of(model: Any, y: Array) -> None:
 
 def _fit(X: Any, y: Array, how: Procedure, units: Array | None) -> tuple[Pipeline, Pipeline]:
     pipeline = make_model(X, y, how, units)
-    if how.model not in ("smlr", "ordinal"):
+    if not MODELS[how.model].folded:
         return (fitted := pipeline.fit(X, y)), fitted
-    if X.shape[0] <= SEARCH_ROWS or how.model == "ordinal":
+    if X.shape[0] <= SEARCH_ROWS or how.model != "smlr":
         return (fitted := pipeline.fit(X, y, **_grouped(units))), fitted
     from smaller import SMLR
 
