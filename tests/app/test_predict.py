@@ -17,7 +17,8 @@ pytest.importorskip("typer")
 pytest.importorskip("rich")
 from smaller import load
 from smaller.app.cli import main
-from smaller.app.tables import read_table
+from smaller.app.study import Procedure, Question, prepare, run_study
+from smaller.app.tables import Table, TableError, read_table
 from smaller.decisions import estimate_priors
 
 Run = Callable[..., tuple[int, str, str]]
@@ -111,3 +112,21 @@ def test_a_kept_column_may_not_hide_an_answer(model: Path, table: Path, run: Run
     code, out, err = run("predict", model, odd, "--keep", "label")
     assert (code, out) == (2, "")
     assert "the result has a column of that name itself" in err
+
+
+def test_columns_without_a_weight_need_not_be_there() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 30))
+    columns = {f"x{j}": X[:, j] for j in range(30)} | {"kind": rng.choice(["a", "b", "c"], 80).astype(object)}
+    labels = np.where(X[:, 0] - X[:, 1] > 0, "yes", "no").astype(object)
+    data = prepare(Table(columns | {"y": labels}), Question("y"))
+    study = run_study(data, Procedure(repeats=1, shuffle=False))
+    unused = study.model.unused
+    used = {row["name"] for row in study.facts["chosen"]["features"]}
+    assert "x0" in used
+    assert unused == {name for name in columns if not any(one.split(" = ")[0] == name for one in used)}
+    assert len(unused) > 5
+    few = Table({name: values for name, values in columns.items() if name not in unused})
+    assert np.array_equal(study.model.predict_proba(few), study.model.predict_proba(Table(columns)))
+    with pytest.raises(TableError, match="lacks the column 'x0' of"):
+        study.model.predict_proba(Table({name: values for name, values in columns.items() if name != "x0"}))

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smaller.app.report import features_csv, render, report_json
+from smaller.app.report.confusion import confusion_chart
 from smaller.app.report.svg import nice_ticks
 from smaller.app.report.words import name as shown_name
 from smaller.app.study import Procedure, Question, Study, UnusableModelError, prepare, run_study
@@ -243,3 +244,17 @@ def test_ticks_are_inside_and_few(low: float, span: float) -> None:
 def test_names_are_short_and_escaped(text: str) -> None:
     assert not set('<>"') & set(shown_name(text))
     assert len(html.unescape(shown_name(text, 20))) <= 20
+
+
+def test_many_classes_become_a_heat_map_that_holds_every_name_twice() -> None:
+    labels = [f"class {k}" for k in range(26)]
+    table = np.full((26, 26), 2) + 90 * np.eye(26, dtype=int)
+    drawn = confusion_chart(labels, table.tolist())
+    texts = re.findall(r">([^<>]+)</text>", drawn)
+    assert all(texts.count(label) == 2 for label in labels)
+    assert texts.count("92") == 26
+    assert texts.count("65%") == 26  # 92 of 142 are found
+    width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', drawn).groups())  # type: ignore[union-attr]
+    assert all(float(x) + 25 <= width for x in re.findall(r'<rect class="\w+" x="(\d+)"', drawn))
+    assert all(float(y) + 25 <= height for y in re.findall(r'<rect[^>]* y="(\d+)"', drawn))
+    assert "<svg" not in confusion_chart(labels[:3], table[:3, :3].tolist())

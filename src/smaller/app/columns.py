@@ -7,7 +7,7 @@ folds.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -165,9 +165,13 @@ class TableEncoder:
         made = [feature for column in self.columns for feature in column.features]
         return unique_names([*made, *self.block_names])
 
-    def transform(self, table: Table) -> Any:
-        """Return the features: float64 (n, p) with NaN for gaps, or a sparse array."""
-        lacking = [column.name for column in self.columns if column.name not in table.columns]
+    def transform(self, table: Table, *, optional: Collection[str] = ()) -> Any:
+        """Return the features: float64 (n, p) with NaN for gaps, or a sparse array.
+
+        Columns that are ``optional`` may be absent: their features are then gaps.
+        """
+        absent = {column.name for column in self.columns if column.name not in table.columns}
+        lacking = [column.name for column in self.columns if column.name in absent.difference(optional)]
         if lacking:
             more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
             raise TableError(
@@ -176,7 +180,8 @@ class TableEncoder:
         X = np.empty((table.n_rows, sum(len(column.features) for column in self.columns)), order="F")
         position = 0
         for column in self.columns:
-            for feature in column.encode(table.columns[column.name]):
+            made = [np.nan] * len(column.features)
+            for feature in made if column.name in absent else column.encode(table.columns[column.name]):
                 X[:, position] = feature
                 position += 1
         if not self.block_names:

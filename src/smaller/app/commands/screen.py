@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,6 +17,7 @@ from smaller.app.study.verdict import WITHHELD
 __all__ = ["show"]
 
 SHOWN_LINES = 5
+SHOWN_CLASSES, SHOWN_FEATURES = 6, 20  # of more classes each has a line of its own
 
 
 def show(study: Study, out: Path, *, as_json: bool, quiet: bool) -> None:
@@ -109,11 +111,34 @@ def _show_features(console: Console, facts: Facts) -> None:
     if facts["chosen"] is None:
         console.print(f"{facts['points']} of {facts['rows']} rows serve as reference points")
         return
-    labels = facts["classes"]
-    classes = [f"{labels[1]} (+) or {labels[0]} (-)"] if len(labels) == 2 else labels[:6]
-    grid = Grid("feature", *(escape(label) for label in classes), "chosen again", box=None)
-    for row in facts["chosen"]["features"][:20]:
-        weights = [f"{value:+.3f}" if value else "" for value in row["weights"][: len(classes)]]
-        grid.add_row(escape(row["name"]), *weights, "" if row["frequency"] is None else f"{row['frequency']:.0%}")
+    grid = _loudest(facts) if len(facts["classes"]) > SHOWN_CLASSES and not facts["graded"] else _weights(facts)
     console.print(f"{len(facts['chosen']['features'])} of {facts['features']} features used")
     console.print(grid)
+
+
+def _weights(facts: Facts) -> Grid:
+    """Return the weights of the strongest features, a column for every class."""
+    labels = facts["classes"]
+    classes = [f"{labels[1]} (+) or {labels[0]} (-)"] if len(labels) == 2 else labels
+    classes = ["each step up"] if facts["graded"] else classes
+    grid = Grid("feature", *(escape(label) for label in classes), "chosen again", box=None)
+    for row in facts["chosen"]["features"][:SHOWN_FEATURES] if facts["chosen"] else []:
+        weights = [f"{value:+.3f}" if value else "" for value in row["weights"]]
+        grid.add_row(escape(row["name"]), *weights, _again(row))
+    return grid
+
+
+def _loudest(facts: Facts) -> Grid:
+    """Return, for every one of many classes, the features that speak loudest for and against it."""
+    grid = Grid("class", "speaks for it", "speaks against it", box=None)
+    rows = facts["chosen"]["features"] if facts["chosen"] else []
+    for k, label in enumerate(facts["classes"]):
+        for_it = sorted((row for row in rows if row["weights"][k] > 0), key=lambda row: -row["weights"][k])
+        against = sorted((row for row in rows if row["weights"][k] < 0), key=lambda row: row["weights"][k])
+        cells = [", ".join(f"{row['name']} {row['weights'][k]:+.2g}" for row in part[:3]) for part in (for_it, against)]
+        grid.add_row(escape(label), *map(escape, cells))
+    return grid
+
+
+def _again(row: dict[str, Any]) -> str:
+    return "" if row["frequency"] is None else f"{row['frequency']:.0%}"

@@ -68,8 +68,8 @@ def _forest(rows: list[dict[str, Any]]) -> str:
     ]
     title = "Odds ratios per standard deviation with nominal 90 % ranges"
     return (
-        f'<svg viewBox="0 0 {WIDTH} {total + 26}" role="img" aria-label="{title}"><title>{title}</title>'
-        f"{''.join(parts)}</svg>"
+        f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {total + 26}" role="img" aria-label="{title}">'
+        f"<title>{title}</title>{''.join(parts)}</svg></div>"
     )
 
 

@@ -153,8 +153,8 @@ def bars(
         at = number(zero + mark * scale)
         parts.append(f'<line class="threshold" x1="{at}" x2="{at}" y1="0" y2="{height}"/>')
     return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
-        f"{''.join(parts)}</svg>"
+        f'<div class="scroll"><svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg></div>"
     )
 
 

@@ -63,9 +63,17 @@ class TableModel:
         given = self.settings.get("costs")
         return Procedure(costs=given, class_weight=self.settings.get("class_weight")).costs_at(self.train_priors)
 
+    @property
+    def unused(self) -> set[str]:
+        """The columns that a linear model has no weight for: a table to predict may lack them."""
+        if not hasattr(self.pipeline[-1], "coef_") or self.encoder.block_names:
+            return set()
+        used = iter(np.any(self.pipeline[-1].coef_, axis=0).tolist())
+        return {column.name for column in self.encoder.columns if not sum(next(used) for _ in column.features)}
+
     def features(self, table: Table) -> Any:
         """Return the features (n, d) of the rows, as the pipeline takes them."""
-        X = self.encoder.transform(table)
+        X = self.encoder.transform(table, optional=self.unused)
         if "fill" not in self.pipeline.named_steps and not sparse.issparse(X) and np.isnan(X.sum()):
             X = np.where(np.isnan(X), self.pipeline.named_steps["scale"].mean_, X)  # training had no gaps: the mean
         return X

@@ -141,7 +141,7 @@ def _shifts(model: TableModel, table: Table) -> list[dict[str, Any]]:
     if scale is None or getattr(scale, "mean_", None) is None:
         return []
     used = np.arange(len(scale.mean_)) if coef is None else np.flatnonzero(np.any(coef, axis=0))
-    X = model.encoder.transform(table)
+    X = model.encoder.transform(table, optional=model.unused)
     moved = []
     for j in used.tolist():
         column = X[:, [j]].toarray()[:, 0] if hasattr(X, "toarray") else X[:, j]
