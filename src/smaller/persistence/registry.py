@@ -47,6 +47,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.kernels": ("RBF", "Polynomial", "Linear", "Precomputed"),
     "smaller.columns": ("Column", "TableEncoder"),
     "smaller.study.answer": ("TableModel",),
+    "smaller.app.regression.model": ("ResponseModel",),
     "smaller.app.study.splits": ("GroupFolds", "PastFolds"),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.compose": ("ColumnTransformer",),

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from smaller.app.commands import options
+from smaller.app.commands.regress import fit_regression, refuse_options_of_classes
 from smaller.app.commands.screen import show
 from smaller.app.commands.steps import check_choice, check_folder, progress, say, shared_threads, write
 from smaller.app.study import Data, Procedure, Question, available_models, prepare, run_study
@@ -25,6 +26,7 @@ __all__ = ["demo", "fit"]
 def fit(
     table: options.TablePath,
     target: options.Target,
+    task: Annotated[str, typer.Option(help="classification, or regression of a column of numbers.")] = "classification",
     model: Annotated[
         str, typer.Option(help="smlr, sbmlr, sparse-probit; kernels: ivm, jcfo, rvm, sbmlr-rbf; or auto.")
     ] = "smlr",
@@ -63,6 +65,21 @@ def fit(
 
     The folder gets report.html, report.json, features.csv and model.smaller.
     """
+    check_choice("--task", task, ["classification", "regression"])
+    if task == "regression":
+        refuse_options_of_classes(
+            {
+                "--order": order, "--ordinal": ordinal, "--always": always, "--features": features,
+                "--class-weight": class_weight, "--costs": costs, "--positive": positive, "--eps": eps,
+            }
+        )  # fmt: skip
+        check_folder(out)
+        asked = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), features=tuple(feature or ()))
+        fit_regression(
+            read_table(table, encoding=encoding, header=header), asked, out, model=model, seed=seed, shuffle=shuffle,
+            command=f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet,
+        )  # fmt: skip
+        return
     check_choice("--model", model, [*available_models(), "auto"])
     check_choice("--rule", rule, ["1se", "min"])
     if eps is not None and not 0 < eps < 1:

@@ -11,8 +11,10 @@ import typer
 
 from smaller.app.commands import options
 from smaller.app.commands.options import AsJson, Encoding, Header, Quiet, TablePath
-from smaller.app.commands.steps import emit, load_model, say
+from smaller.app.commands.regress import predicted_columns, refuse_options_of_classes
+from smaller.app.commands.steps import emit, load_any, say
 from smaller.app.delimited import csv_text
+from smaller.app.regression import ResponseModel
 from smaller.app.study import TableModel
 from smaller.app.study.costs import EXPECTED, Costs, cost_matrix
 from smaller.app.study.explanation import reasons
@@ -49,15 +51,22 @@ def predict(
 ) -> None:
     """Predict the rows of a table.
 
-    Every row gets a label, the risk of being wrong, and the probability of every class.
+    Every row gets a label, the risk of being wrong, and the probability of every class; after a regression the
+    prediction and its interval (90 percent, or --interval).
     """
     if out is not None and out.exists() and out.resolve() in (model.resolve(), table.resolve()):
         raise TableError(f"--out {out} would overwrite what is read: give another name.")
     if interval is not None and priors is not None:
         raise TableError("--interval: ranges belong to the class shares of training, leave --priors out.")
-    fitted = load_model(model)
+    fitted = load_any(model)
     rows = read_table(table, encoding=encoding, header=header)
     result = _kept(rows, keep or [])
+    if isinstance(fitted, ResponseModel):
+        refuse_options_of_classes({"--reject": reject, "--priors": priors, "--costs": costs, "--explain": explain})
+        say([] if quiet else fitted.encoder.unknown_levels(rows))
+        result |= predicted_columns(fitted, rows, 90.0 if interval is None else interval)
+        emit(out, (_json_text if as_json else _csv_text)(result))
+        return
     proba, notes = _with_priors(fitted.predict_proba(rows), priors, fitted)
     strange = unlike_sentence(fitted, rows)
     say([] if quiet else [*fitted.encoder.unknown_levels(rows), *notes, *([strange] if strange else [])])

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from smaller.app.regression.model import ResponseModel
 from smaller.app.report import features_csv, render, report_json
 from smaller.app.study import Data, Procedure, Study, TableModel
 from smaller.app.study.honest import is_small, stages
@@ -28,7 +29,7 @@ from smaller.persistence import (
 )
 from smaller.threads import limited
 
-__all__ = ["check_choice", "check_folder", "emit", "load_model", "progress", "say",
+__all__ = ["check_choice", "check_folder", "emit", "load_any", "load_model", "progress", "say",
            "shared_threads", "write"]  # fmt: skip
 
 RESULTS = ("report.html", "report.json", "features.csv", "model.smaller")
@@ -52,13 +53,21 @@ def check_folder(folder: Path, names: Sequence[str] = RESULTS) -> None:
 
 
 def load_model(path: Path) -> TableModel:
+    """Return the table model of classes in a file, whole and usable."""
+    model = load_any(path)
+    if not isinstance(model, TableModel):
+        raise TableError(f"{path.name} holds a regression: only `smaller predict` takes it.")
+    return model
+
+
+def load_any(path: Path) -> TableModel | ResponseModel:
     """Return the table model in a file, whole and usable."""
     if not path.is_file():
         raise TableError(f"{path}: there is no such file.")
     with suppress(PermissionError):  # a folder one may only read from
         finish_interrupted(path.parent)
     model = load(path)
-    if not isinstance(model, TableModel):
+    if not isinstance(model, TableModel | ResponseModel):
         raise ModelFileError(f"{path.name} holds a {type(model).__name__}, not a model that `smaller fit` wrote.")
     model.encoder.features  # noqa: B018 - a damaged encoder fails here, before any row is read
     return model
