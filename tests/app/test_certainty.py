@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from smaller.app.report import render
+from smaller.app.report import render, report_json
 from smaller.app.report.certainty import _ticks
 from smaller.app.study import Procedure, Question, prepare, run_study
 from smaller.app.tables import Table
@@ -96,6 +96,11 @@ def test_rows_that_belong_together_have_neither() -> None:
 def test_weighted_classes_keep_no_ranges() -> None:
     how = replace(QUICK, class_weight="balanced")
     assert run_study(prepare(rows(120, 5), Question("kind")), how).facts["ranges"] is None
+
+
+def test_a_model_without_a_strength_has_none_in_its_facts() -> None:
+    facts = run_study(prepare(rows(60, 3), Question("kind")), replace(QUICK, model="rvm")).facts
+    assert json.loads(report_json(facts))["certificate"]["alpha"] is None
 
 
 @pytest.mark.parametrize(("low", "high"), [(-0.2, 0.4), (-3.0, 2.0), (-60.0, 9.0), (0.0, 0.0)])

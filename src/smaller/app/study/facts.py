@@ -113,6 +113,7 @@ def certificate(model: Any) -> dict[str, Any]:
     """Return how the fit ended and how far it can be from the optimum."""
     solution = model.solution_
     gap = getattr(solution, "gap", None)
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", None))
     return {
         "status": solution.status.value,
         "converged": bool(solution.converged),
@@ -120,7 +121,7 @@ def certificate(model: Any) -> dict[str, Any]:
         "gap": None if gap is None or not np.isfinite(gap) else float(gap),
         "scale": float(getattr(solution, "scale", 1.0)),
         "solver": str(solution.solver),
-        "alpha": float(getattr(model, "alpha_", getattr(model, "alpha", np.nan)) or 0.0),
+        "alpha": None if alpha is None or not np.isfinite(alpha) else float(alpha),
     }
 
 
