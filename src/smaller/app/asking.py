@@ -88,7 +88,7 @@ def study(
     alphas: int = 50,
     eps: float | None = None,
     features: int | None = None,
-    relax: bool = False,
+    relax: bool = True,
     class_weight: str | None = None,
     costs: Any = None,
     positive: Any = None,
@@ -126,7 +126,8 @@ def study(
     ordinal : sequence, optional
         The classes from lowest to highest, where they are grades; the model is then `smaller.OrdinalSMLR`.
     rule, alphas, eps, relax
-        How "smlr" chooses its strength, as in `smaller.SMLRCV`.
+        How "smlr" chooses its strength, and whether the shrinkage is taken out of its probabilities, as in
+        `smaller.SMLRCV`.
     features : int, optional
         The most features that "smlr" may use.
     class_weight : {"balanced"}, optional
