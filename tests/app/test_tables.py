@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smaller.app.columns import Column, TableEncoder, class_labels
+from smaller.app.columns import Column, TableEncoder
+from smaller.app.labels import class_labels
 from smaller.app.tables import Table, TableError, read_table, unique_names
 from smaller.persistence import load, save
 
@@ -165,7 +166,7 @@ def test_labels_stay_numbers_or_text_and_rows_without_are_left_out() -> None:
         ([0.5, 1.5] * 10, "fractional"),
         ([1] * 20, "only one class"),
         ([np.nan] * 20, "no values"),
-        ([0] * 19 + [1], "Class 1 has 1 row,"),
+        ([0] * 19 + [1], "1 class of 'y' has fewer than 5 rows"),
         (list(range(200)), "too many"),
     ],
 )

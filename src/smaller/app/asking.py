@@ -81,6 +81,8 @@ def study(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     always: Sequence[str] = (),
+    drop_rare: int | None = None,
+    merge_rare: int | None = None,
     missing: str = "fill",
     model: str = "smlr",
     ordinal: Sequence[Any] | None = None,
@@ -119,6 +121,10 @@ def study(
         Columns to use although they look like identifiers.
     always : sequence of str
         Columns that are in the model in any case, without a penalty.
+    drop_rare : int, optional
+        Classes with fewer rows than this are left out.
+    merge_rare : int, optional
+        Classes with fewer rows than this become one class "other".
     missing : {"fill", "refuse"}, default="fill"
         What to do with gaps.
     model : str, default="smlr"
@@ -166,7 +172,9 @@ def study(
     >>> answer.predict(table)[:3].tolist()
     [0, 0, 0]
     """
-    question = Question(target, tuple(drop), missing, groups, tuple(ids), order, tuple(keep), tuple(always))
+    question = Question(
+        target, tuple(drop), missing, groups, tuple(ids), order, tuple(keep), tuple(always), drop_rare, merge_rare
+    )
     ready = prepare(_table(data), question)
     grades = None if ordinal is None else graded(ordinal, ready.y, model)
     how = Procedure(

@@ -20,11 +20,9 @@ from smaller.app.remarks import Remark, sentences
 from smaller.app.tables import Table, TableError, unique_names
 from smaller.arrays import Array
 
-__all__ = ["NOTHING", "Column", "TableEncoder", "check_names", "class_labels", "counts_rows", "is_id_name"]
+__all__ = ["NOTHING", "Column", "TableEncoder", "check_names", "counts_rows", "is_id_name", "is_missing"]
 
 MAX_LEVELS = 200  # of a category
-MAX_CLASSES = 100
-MIN_CLASS_ROWS = 5  # so that every fold has one
 FEWEST_IDS = 20  # rows from which a sequence of whole numbers is no coincidence
 NOTHING: Any = None  # what a missing text is
 MIN_GAPS = 5  # missing values from which a gap gets its own feature
@@ -146,7 +144,7 @@ class TableEncoder:
         for name, values in table.columns.items():
             if name == target or name in drop:
                 continue
-            gaps = int(_missing(values).sum())
+            gaps = int(is_missing(values).sum())
             if missing == "refuse" and gaps:
                 raise TableError(
                     f"Column {name!r} has {gaps} missing value{'s' * (gaps > 1)}: fill them, --drop the column, or "
@@ -201,44 +199,6 @@ class TableEncoder:
         return notes
 
 
-def class_labels(table: Table, target: str) -> tuple[Array, Array]:
-    """Return the labels of the rows that have one, and which rows those are.
-
-    Whole numbers stay numbers, everything else is text.
-
-    Raises
-    ------
-    TableError
-        If the column cannot be the target of a classification.
-    """
-    check_names(table, target)
-    values = table.columns[target]
-    rows = np.flatnonzero(~_missing(values))
-    if len(rows) == 0:
-        raise TableError(f"The target {target!r} has no values at all.")
-    values = values[rows]
-    if values.dtype.kind == "f":
-        if (values != np.round(values)).any() or np.abs(values).max() > 2**53:
-            raise TableError(
-                f"The target {target!r} holds fractional numbers, but classes are learnt here: group the values first."
-            )
-        values = values.astype(np.int64)
-    elif values.dtype.kind == "O":
-        values = np.asarray([str(value) for value in values])
-    classes, counts = np.unique(values, return_counts=True)
-    if len(classes) < 2:
-        raise TableError(f"The target {target!r} has only one class, {classes.tolist()[0]!r:.60}: two are needed.")
-    if len(classes) > MAX_CLASSES:
-        raise TableError(f"The target {target!r} has {len(classes)} different values, too many for classes.")
-    if counts.min() < MIN_CLASS_ROWS:
-        rare, least = classes.tolist()[int(counts.argmin())], int(counts.min())
-        raise TableError(
-            f"Class {rare!r:.60} has {least} row{'s' * (least > 1)}, at least {MIN_CLASS_ROWS} are needed for "
-            "cross-validation: merge it with another class or remove its rows."
-        )
-    return values, rows
-
-
 def check_names(table: Table, target: str, drop: Sequence[str] = ()) -> None:
     """Raise an error that names the nearest columns unless the target and all columns to drop are there."""
     if target in table.refused:
@@ -257,7 +217,7 @@ def _decide(name: str, values: Any, *, asked: bool) -> tuple[Column | None, list
     if values.dtype.kind == "O" and (numbers := parse_numbers(values)) is not None:
         values, unit = numbers.values, numbers.unit
         told += [Remark("cells", name, "; ".join(numbers.remarks))] if numbers.remarks else []
-    gaps = int(_missing(values).sum())
+    gaps = int(is_missing(values).sum())
     if gaps == len(values):
         return None, [Remark("empty", name)]
     told += [Remark("gaps", name, number=values.dtype.kind != "O", cells=gaps)] if gaps else []
@@ -270,7 +230,7 @@ def _decide(name: str, values: Any, *, asked: bool) -> tuple[Column | None, list
 
 def _number(name: str, values: Array, gaps: int, unit: str, asked: bool) -> Column | Remark:
     """Return a column of numbers, or why it is left out."""
-    present = values[~_missing(values)]
+    present = values[~is_missing(values)]
     if present.min() == present.max() and gaps < MIN_GAPS:
         return Remark("constant", name)
     if not asked and counts_rows(name, values) and is_id_name(name):
@@ -315,7 +275,8 @@ def is_id_name(name: str) -> bool:
     return _ID_NAMES.fullmatch(re.sub(r"([a-z])(Id|ID|Nr|No)\b", r"\1_id", name).strip().lower()) is not None
 
 
-def _missing(values: Any) -> Array:
+def is_missing(values: Any) -> Array:
+    """Tell which values of a column are missing."""
     if values.dtype.kind == "O":
         return np.equal(values, NOTHING).astype(bool)  # an order faster than to ask each by `is`
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)

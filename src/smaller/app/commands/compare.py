@@ -24,6 +24,8 @@ def compare(
     ids: options.Ids = None,
     order: options.Order = None,
     feature: options.UsedFeature = None,
+    drop_rare: options.DropRare = None,
+    merge_rare: options.MergeRare = None,
     missing: options.Missing = "fill",
     encoding: options.Encoding = None,
     header: options.Header = None,
@@ -37,7 +39,10 @@ def compare(
     from smaller.app.study.compare import compare_models
 
     check_choice("--rule", rule, ["1se", "min"])
-    question = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()))
+    question = Question(
+        target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()), drop_rare=drop_rare,
+        merge_rare=merge_rare,
+    )  # fmt: skip
     data, how = (
         prepare(read_table(table, encoding=encoding, header=header), question),
         Procedure(rule=rule, seed=seed, relax=True),

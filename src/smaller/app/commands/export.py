@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from smaller.app.columns import class_labels
 from smaller.app.commands.steps import check_choice, check_folder, emit, load_model
+from smaller.app.labels import class_labels
 from smaller.app.study import TableModel
 from smaller.app.tables import TableError, read_table
 from smaller.export import ExportError, Formula, to_card, to_json, to_onnx, to_sql
@@ -65,7 +65,7 @@ def _card(model: TableModel, path: Path | None) -> str:
             "--format card needs rows to choose the points on: say --rows TABLE, such as the training table."
         )
     table = read_table(path)
-    y, kept = class_labels(table, model.encoder.target)
+    y, kept = class_labels(table, model.encoder.target, model.rare)
     return f"{to_card(model, table.rows(kept).columns, y)}"
 
 

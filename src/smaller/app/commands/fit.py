@@ -36,6 +36,8 @@ def fit(
     ids: options.Ids = None,
     order: options.Order = None,
     feature: options.UsedFeature = None,
+    drop_rare: options.DropRare = None,
+    merge_rare: options.MergeRare = None,
     missing: options.Missing = "fill",
     encoding: options.Encoding = None,
     header: options.Header = None,
@@ -71,6 +73,7 @@ def fit(
             {
                 "--order": order, "--ordinal": ordinal, "--always": always, "--features": features,
                 "--class-weight": class_weight, "--costs": costs, "--positive": positive, "--eps": eps,
+                "--drop-rare": drop_rare, "--merge-rare": merge_rare,
             }
         )  # fmt: skip
         check_folder(out)
@@ -87,7 +90,16 @@ def fit(
     check_folder(out)
     forced = () if always is None else tuple(part.strip() for part in always.split(","))
     question = Question(
-        target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()), forced
+        target,
+        tuple(drop or ()),
+        missing,
+        group,
+        tuple(ids or ()),
+        order,
+        tuple(feature or ()),
+        forced,
+        drop_rare,
+        merge_rare,
     )
     data = prepare(read_table(table, encoding=encoding, header=header), question)
     grades = None if ordinal is None else graded(ordinal.split(","), data.y, model)

@@ -42,6 +42,12 @@ CostsPath = Annotated[
 ]
 Positive = Annotated[str | None, typer.Option(help="Of two classes the one looked for: its sensitivity is told.")]
 Specificity = Annotated[float, typer.Option(help="Share of the other class that must not be taken for it.")]
+DropRare = Annotated[
+    int | None, typer.Option("--drop-rare", min=2, help="Leave out the rows of classes with fewer rows than this.")
+]
+MergeRare = Annotated[
+    int | None, typer.Option("--merge-rare", min=2, help="Make one class, other, of those with fewer rows than this.")
+]
 Relax = Annotated[
     bool, typer.Option("--relax/--no-relax", help="Take the shrinkage out of the probabilities of smlr and sbmlr.")
 ]

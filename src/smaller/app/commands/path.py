@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 from sklearn.pipeline import Pipeline
 
-from smaller.app.commands.options import Drop, Encoding, Header, Missing, TablePath, Target, Threads
+from smaller.app.commands.options import (
+    Drop,
+    DropRare,
+    Encoding,
+    Header,
+    MergeRare,
+    Missing,
+    TablePath,
+    Target,
+    Threads,
+)
 from smaller.app.commands.steps import emit, shared_threads
 from smaller.app.delimited import csv_text
 from smaller.app.study import Question, prepare
@@ -24,6 +34,8 @@ def path(
     alphas: Annotated[int, typer.Option(min=2, max=1000, help="Number of strengths.")] = 30,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if left out.")] = None,
     drop: Drop = None,
+    drop_rare: DropRare = None,
+    merge_rare: MergeRare = None,
     missing: Missing = "fill",
     encoding: Encoding = None,
     header: Header = None,
@@ -35,9 +47,8 @@ def path(
     """
     from smaller import smlr_path
 
-    data = prepare(
-        read_table(table, encoding=encoding, header=header), Question(target, tuple(drop or ()), missing, group="none")
-    )
+    question = Question(target, tuple(drop or ()), missing, group="none", drop_rare=drop_rare, merge_rare=merge_rare)
+    data = prepare(read_table(table, encoding=encoding, header=header), question)
     with shared_threads(threads, data.X):
         scaled = Pipeline(preparation(data.X)).fit_transform(data.X)
         traced = smlr_path(scaled, data.y, alphas=alphas, tol=1e-4)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from smaller.app.columns import TableEncoder
+from smaller.app.labels import RareClasses
 from smaller.app.study import facts as say
 from smaller.app.study.certainty import ranges_of_probabilities
 from smaller.app.study.costs import Costs
@@ -62,6 +63,11 @@ class TableModel:
         """What its decisions are judged by; None: all mistakes are the same."""
         given = self.settings.get("costs")
         return Procedure(costs=given, class_weight=self.settings.get("class_weight")).costs_at(self.train_priors)
+
+    @property
+    def rare(self) -> RareClasses:
+        """The classes of the training table that were left out or made one."""
+        return RareClasses.remembered(self.settings.get("rare"))
 
     @property
     def unused(self) -> set[str]:
@@ -199,7 +205,7 @@ def _settings(how: Procedure, data: Data) -> dict[str, Any]:
     versions = {name: version(name) for name in ("smaller", "numpy", "scipy", "scikit-learn")}
     versions["python"] = platform.python_version()
     made = {key: _plain(value) for key, value in asdict(how).items() if key != "ranges"}
-    return made | {"target": data.encoder.target, "versions": versions}
+    return made | {"target": data.encoder.target, "rare": data.rare.facts, "versions": versions}
 
 
 def _plain(value: Any) -> Any:

@@ -184,5 +184,6 @@ def _rare(y: Array) -> Iterator[Finding]:
         yield Finding(
             "rare class", (),
             f"{'A class has' if len(rare) == 1 else f'{len(rare)} classes have'} fewer than {FEW_ROWS} rows: "
-            f"{', '.join(rare[:5])}{more}. What is said about {'it' if len(rare) == 1 else 'them'} is rough.",
+            f"{', '.join(rare[:5])}{more}. What is said about {'it' if len(rare) == 1 else 'them'} is rough "
+            "(--drop-rare and --merge-rare leave such classes out, or make them one).",
         )  # fmt: skip

@@ -40,7 +40,7 @@ def evaluate(model: TableModel, table: Table, *, by: str | None = None, group: s
     for name in (target, by, group):
         if name is not None and name not in table.columns:
             raise TableError(f"There is no column {name!r} in this table; it has {', '.join(list(table.columns)[:8])}.")
-    codes, rows = _codes(table.columns[target], target, model.classes)
+    codes, rows, aside = _codes(table.columns[target], model)
     part = table.rows(rows)
     proba = np.maximum(np.asarray(model.predict_proba(part)), _FLOOR)
     groups = None if group is None else _texts(part.columns[group])
@@ -51,7 +51,7 @@ def evaluate(model: TableModel, table: Table, *, by: str | None = None, group: s
         "target": target,
         "classes": labels,
         "rows": len(codes),
-        "unlabelled": table.n_rows - len(codes),
+        "unlabelled": table.n_rows - len(codes) - aside,
         "group": group,
         "shares": (np.bincount(codes, minlength=len(labels)) / len(codes)).tolist(),
         "train_shares": np.asarray(model.train_priors).tolist(),
@@ -59,7 +59,7 @@ def evaluate(model: TableModel, table: Table, *, by: str | None = None, group: s
         "confusion": confusion(codes, proba),
         "shifts": _shifts(model, part),
         "unlike": None if (found := unlike(model, part)) is None else int(found.sum()),
-        "notes": [*table.notes, *model.encoder.unknown_levels(part)],
+        "notes": [*table.notes, *_left_aside(aside, model), *model.encoder.unknown_levels(part)],
         **_judged(codes, proba, groups),
     }
     if by is not None:
@@ -67,22 +67,31 @@ def evaluate(model: TableModel, table: Table, *, by: str | None = None, group: s
     return facts
 
 
-def _codes(values: Array, target: str, classes: Array) -> tuple[Array, Array]:
-    """Return the classes' numbers, and the rows that have a label."""
+def _left_aside(aside: int, model: TableModel) -> list[str]:
+    if not aside:
+        return []
+    return [f"{aside:,} rows of classes that were left out in training ({', '.join(model.rare.labels)}) are left out."]
+
+
+def _codes(values: Array, model: TableModel) -> tuple[Array, Array, int]:
+    """Return the classes' numbers, the rows that have a label, and how many rows are of classes left out."""
+    target, classes = model.encoder.target, model.classes
     missing = np.isnan(values) if values.dtype.kind == "f" else np.array([value is None for value in values])
     rows = np.flatnonzero(~missing)
     if len(rows) == 0:
         raise TableError(f"No row of the table has a value of {target!r}: an evaluation needs the truth.")
     known = {_text(label): k for k, label in enumerate(classes.tolist())}
-    given = [_text(value) for value in values[rows].tolist()]
-    strange = sorted({value for value in given if value not in known})
+    given, kept = model.rare.settle(np.array([_text(value) for value in values[rows].tolist()]))
+    strange = sorted(set(given.tolist()).difference(known))
     if strange:
         shown = ", ".join(strange[:5]) + (f" and {len(strange) - 5} more" if len(strange) > 5 else "")
         raise TableError(
             f"{target!r} has values that the model does not know ({shown}); it knows {', '.join(known)}. Write them in "
             "the same way, or leave those rows out."
         )
-    return np.array([known[value] for value in given]), rows
+    if len(kept) == 0:
+        raise TableError(f"All rows are of classes that were left out in training: {', '.join(model.rare.labels)}.")
+    return np.array([known[value] for value in given.tolist()]), rows[kept], len(rows) - len(kept)
 
 
 def _text(value: Any) -> str:

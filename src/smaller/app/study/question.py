@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from smaller.app.columns import TableEncoder, check_names, class_labels
+from smaller.app.columns import TableEncoder, check_names
+from smaller.app.labels import RareClasses, check_classes, labels_in, rare_classes
 from smaller.app.study.audit import Finding, audit
 from smaller.app.study.units import Units, chance_pairs, copies_of
 from smaller.app.tables import Table, TableError
@@ -42,6 +43,10 @@ class Question:
         Columns to use although they look like identifiers.
     always : sequence of str
         Columns that are in the model in any case, without a penalty.
+    drop_rare : int, optional
+        Classes with fewer rows are left out.
+    merge_rare : int, optional
+        Classes with fewer rows become one class.
     """
 
     target: str
@@ -52,6 +57,8 @@ class Question:
     order: str | None = None
     features: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
+    drop_rare: int | None = None
+    merge_rare: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,16 +74,22 @@ class Data:
     likely_group: str | None = None  # nobody has said whether its rows belong together
     free: tuple[int, ...] = ()  # features that are always in the model
     numbers: Array | None = None  # of the rows in the table as it was given, from 0
+    rare: RareClasses = field(default_factory=RareClasses)
 
 
 def prepare(table: Table, question: Question) -> Data:
     """Turn a table into features and labels; rows without a label are left out."""
     if question.missing not in MISSING_POLICIES:
         raise TableError(f"--missing must be one of {', '.join(MISSING_POLICIES)}, not {question.missing!r}.")
-    y, rows = class_labels(table, question.target)
-    told = list(table.notes)
+    values, rows = labels_in(table, question.target)
+    rare = rare_classes(values, drop=question.drop_rare, merge=question.merge_rare)
+    y, kept = rare.settle(values)
+    check_classes(y, question.target)
+    told = [*table.notes, *([rare.sentence] if rare.sentence else [])]
     if len(rows) < table.n_rows:
         told.append(f"{table.n_rows - len(rows)} rows without a value of {question.target!r} were left out.")
+    if len(y) < table.n_rows:
+        rows = rows[kept]
         table = table.rows(rows)
     group = None if question.group == NONE else question.group
     drop = (*question.drop, *_aside(table, question, group))
@@ -93,7 +106,7 @@ def prepare(table: Table, question: Question) -> Data:
     likely_group = next((finding.columns[0] for finding in findings if finding.kind == "group"), None)
     if units.copies:
         findings.insert(0, Finding("copies", (), _copies(units, len(y))))
-    return Data(X, y, encoder, units, [*told, *notes], findings, likely_group, free, np.asarray(rows))
+    return Data(X, y, encoder, units, [*told, *notes], findings, likely_group, free, np.asarray(rows), rare)
 
 
 def _always(encoder: TableEncoder, names: tuple[str, ...], drop: tuple[str, ...]) -> tuple[int, ...]:
