@@ -229,7 +229,8 @@ class SparseRegressor(ChosenWidth, AdaptiveArguments, KernelOrLinearRegressor):
 def _posterior_root(problem: Problem, w: Array, used: Array) -> Array:
     """Return L of ``L L' = H'CH/noise + diag(precision)`` over the columns in use and the intercept."""
     _, precision = problem.prior.take(used).linearise(w[used], "l2")
-    columns, precision = used, precision[:, 0]
+    # The square of a weight of 1e-200 is zero; any precision as large as this says the same.
+    columns, precision = used, np.minimum(precision[:, 0], 1e200)
     if problem.fit_intercept:
         columns, precision = np.append(used, problem.n_columns), np.append(precision, 0.0)
     d = np.ones((len(problem.y), 1)) if problem.weight is None else problem.weight[:, None]

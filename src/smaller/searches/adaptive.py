@@ -119,6 +119,7 @@ class _Run:
     converged: bool
     history: tuple[float, ...]
     floor: float  # of the noise variance; 0 where that is not estimated
+    stuck: bool = False  # an exact optimum on the way could not be reached
 
 
 def _from_start(
@@ -320,18 +321,19 @@ def _final(problem: Problem, w: Array, b: Array, noise: NoisePrior | None, floor
 def _polish(run: _Run, noise: NoisePrior | None, rules: Rules) -> _Run:
     """Alternate the exact Laplace optimum and the noise variance until neither moves, or the noise vanishes."""
     assert noise is not None
-    problem, point, converged = run.problem, run.point, False
+    problem, point, converged, stuck = run.problem, run.point, False, False
     for _ in range(rules.max_iter):
         variance = _variance(problem)
         solution = solve(problem, start=point, tol=_EXACT * rules.tol, max_iter=rules.max_iter)
         problem, point = _final(problem, solution.w, solution.b, noise, run.floor)
         settled = abs(_variance(problem) - variance) <= rules.tol * variance
         converged = settled and solution.converged
-        if settled or _variance(problem) <= run.floor:
+        stuck = solution.status is Status.STALLED
+        if settled or stuck or _variance(problem) <= run.floor:
             break
     contribution = np.abs(point.w) * _column_sizes(problem)
     w = np.where(contribution < _NOTHING * np.sqrt(_variance(problem)), 0.0, point.w)
-    return replace(run, problem=problem, point=problem.at(w, point.b), converged=converged)
+    return replace(run, problem=problem, point=problem.at(w, point.b), converged=converged, stuck=stuck)
 
 
 def _adapted(run: _Run) -> Adapted:
@@ -341,7 +343,7 @@ def _adapted(run: _Run) -> Adapted:
     likelihood = problem.likelihood
     interpolates = isinstance(likelihood, Gaussian) and likelihood.variance <= run.floor
     status = Status.STATIONARY if run.converged else Status.MAX_ITER
-    if run.converged and not _is_stationary(problem, point, G):
+    if run.stuck or (run.converged and not _is_stationary(problem, point, G)):
         status = Status.STALLED
     if interpolates and isinstance(problem.prior, ElasticNet):
         status = Status.INTERPOLATES

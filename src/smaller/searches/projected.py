@@ -21,6 +21,7 @@ _FLAT = 1e-10  # least curvature, relative to the largest
 _ARMIJO = 1e-4
 _ROUNDING = 1e-13  # relative change that a function value does not resolve
 _MEMORY = 20  # pairs that L-BFGS-B keeps
+_PATIENCE = 8  # steps without halving the violation: this is no neighbourhood for Newton's method
 
 Function = Callable[[Array], tuple[float, Array]]
 
@@ -49,21 +50,25 @@ def bounded(
 def projected_newton(
     evaluate: Function, x: Array, signs: Array, units: Array, *, tol: float, max_iter: int = 50
 ) -> Array:
-    """Return a point at which no derivative that a variable could follow exceeds ``tol * units``, or a lower one.
+    """Return a point at which no derivative that a variable could follow exceeds ``tol * units``, or one on the way.
 
     ``evaluate`` gives value and gradient; ``signs`` says where every variable lives: above zero (1), below (-1) or
     anywhere (0).
     """
     value, g = evaluate(x)
+    least, waited = np.inf, 0
     for _ in range(max_iter):
         free = np.flatnonzero((x != 0) | (signs == 0) | (signs * g < 0))
-        if np.abs(g / units)[free].max(initial=0.0) <= tol:
+        left = float(np.abs(g / units)[free].max(initial=0.0))
+        if left <= tol or waited >= _PATIENCE:
             break
         step = np.zeros_like(x)
         step[free] = _newton_step(evaluate, x, g, free, signs)
         moved = _search(evaluate, x, value, g, step, signs)
         if moved is None:
             break
+        waited = 0 if left <= 0.5 * least else waited + 1
+        least = min(least, left)
         x, value, g = moved
     return x
 

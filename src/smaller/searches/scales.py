@@ -42,6 +42,7 @@ _MOST_NEWTON = 200  # variables up to which the end of the descent is Newton's
 _LARGER = 10.0  # factor on the starting scales after a collapse
 _ROUNDING = 1e-13  # relative rise of F that means nothing
 _ROUGH = 1e-3  # tolerance of a first stage: enough to know the features
+_CREEP, _PATIENCE = 1e-8, 3  # a relative fall of F that is next to none, and how often in a row it is borne
 
 
 # --- phase 2: descent on F itself ---
@@ -141,7 +142,7 @@ def finish(
     scaled: ScaledProblem, state: State, journal: Journal, *, tol: float, max_iter: int
 ) -> tuple[State, float, float, Status]:
     """Alternate exact weights with a descent over the few centres and features that are left."""
-    status, last = Status.MAX_ITER, (np.inf, np.inf)
+    status, last, least, crept = Status.MAX_ITER, (np.inf, np.inf), np.inf, 0
     for left in reversed(range(max_iter)):
         state = exact_weights(scaled, state, 0.3 * tol)
         weights, scales, slope = scaled.violations(state)
@@ -152,15 +153,17 @@ def finish(
             break
         if journal.stopped or not left:
             break
-        if here[0] >= last[0] and here[1] >= last[1]:
+        slow = here[1] > 0.5 * least
+        crept = crept + 1 if slow and last[0] - here[0] <= _CREEP * abs(here[0]) else 0
+        if (here[0] >= last[0] and here[1] >= last[1]) or crept == _PATIENCE:
             status = Status.STALLED
             break
-        last = here
+        last, least = here, min(least, here[1])
         entering = (state.theta == 0) & (slope < -tol * scaled.rate)
         centers, features = scaled.used(state.w), np.flatnonzero((state.theta > 0) | entering)
         part, rows = scaled.restrict(centers, features), scaled.rows(centers)
         inner = State(state.theta[features], state.w[rows], state.b, state.objective)
-        moved = newton(part, inner, tol=0.1 * tol)
+        moved = inner if slow else newton(part, inner, tol=0.1 * tol)
         if moved is inner:
             rough = max(0.1 * tol, 1e-2 * here[1])
             moved = polish(part, inner, journal, phase="alternation", tol=rough, ftol=0.0)
