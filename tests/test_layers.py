@@ -1,6 +1,7 @@
 """The layer table of docs/architecture.md, enforced: every import of the package is read and judged."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,3 +175,35 @@ def test_a_forbidden_import_is_caught(module: str, statement: str) -> None:
 )
 def test_a_permitted_import_passes(module: str, statement: str) -> None:
     assert complaints(statement, module, package=module == "") == []
+
+
+# Classes of which a caller should not ask whether a part is one: it should ask the part what it can do.
+PARTS = {
+    *("Dense", "Csc", "Scaled", "Multinomial", "Gaussian", "Probit", "Ordinal", "ElasticNet", "Jeffreys", "Grouped"),
+    *("Coordinate", "Blockwise", "Proximal", "KernelBasis", "Precomputed"),
+}
+
+
+def parts_asked_for(source: str) -> set[str]:
+    """Names of concrete parts that appear in an isinstance of a source."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    asked = [node.args[1] for node in calls if isinstance(node.func, ast.Name) and node.func.id == "isinstance"]
+    return {name.id for kinds in asked for name in ast.walk(kinds) if isinstance(name, ast.Name)} & PARTS
+
+
+def defined(source: str) -> set[str]:
+    """Names of the classes of a source: a part may know itself."""
+    return {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}
+
+
+def test_every_question_for_a_concrete_part_is_on_the_page_and_the_reverse() -> None:
+    found = set()
+    for module in modules():
+        source, _ = read(module)
+        found |= {(module.replace(".", "/"), part) for part in parts_asked_for(source) - defined(source)}
+    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## Where a part is asked what it is")[2].partition("\n## ")[0]
+    rows = [[re.findall(r"`([\w/]+)`", cell) for cell in line.split("|")[1:3]] for line in section.splitlines()]
+    named = {(place, part) for row in rows if len(row) == 2 for place in row[0] for part in row[1]}
+    assert {place for place, _ in found} == {place for place, _ in named}
+    assert found <= named
