@@ -35,6 +35,7 @@ CONTRACT = {
     "RejectOptionClassifier",
     "MinimumRiskClassifier",
     "StabilitySelection",
+    "TableFeatures",
     "select_by_evidence",
     "save",
     "load",
@@ -46,7 +47,13 @@ OPTIONAL = ["matplotlib", "pandas", "dask", "torch", "typer"]
 
 PUBLIC = sorted(getattr(smaller, "__all__", []))
 OBJECTS = [name for name in PUBLIC if not name.startswith("__")]
-EAGER = set(OBJECTS) - {"StabilitySelection", "load", "save", "study"}  # they load more of scikit-learn
+EAGER = set(OBJECTS) - {
+    "StabilitySelection",
+    "TableFeatures",
+    "load",
+    "save",
+    "study",
+}  # they load more of scikit-learn
 
 
 def methods(cls: type) -> list[str]:

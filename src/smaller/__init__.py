@@ -24,6 +24,7 @@ __all__ = [
     "SparseProbit",
     "SparseRegressor",
     "StabilitySelection",
+    "TableFeatures",
     "adjust_priors",
     "alpha_max",
     "coef_interval",
@@ -39,6 +40,7 @@ __version__ = "0.2.0.dev0"
 # other, and an interrupt meets no half-imported package. For type checkers the same names stand below once more.
 _HOMES = {
     "smaller.app.asking": ("study",),
+    "smaller.app.features": ("TableFeatures",),
     "smaller.decisions": ("adjust_priors",),
     "smaller.estimators.adaptive": ("SparseProbit", "SparseRegressor"),
     "smaller.estimators.cross_validated": ("SMLRCV",),
@@ -59,6 +61,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 if _typing.TYPE_CHECKING:
     from smaller.app.asking import study
+    from smaller.app.features import TableFeatures
     from smaller.decisions import adjust_priors
     from smaller.estimators.adaptive import SparseProbit, SparseRegressor
     from smaller.estimators.cross_validated import SMLRCV

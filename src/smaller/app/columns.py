@@ -20,7 +20,18 @@ from smaller.app.remarks import Remark, sentences
 from smaller.app.tables import Table, TableError, unique_names
 from smaller.arrays import Array
 
-__all__ = ["NOTHING", "Column", "TableEncoder", "check_names", "counts_rows", "is_id_name", "is_missing"]
+__all__ = [
+    "NOTHING",
+    "Column",
+    "TableEncoder",
+    "check_columns",
+    "check_names",
+    "counts_rows",
+    "decide",
+    "encode",
+    "is_id_name",
+    "is_missing",
+]
 
 MAX_LEVELS = 200  # of a category
 FEWEST_IDS = 20  # rows from which a sequence of whole numbers is no coincidence
@@ -137,25 +148,10 @@ class TableEncoder:
             What the user should know about it.
         """
         check_names(table, target, drop)
-        for name, reason in table.refused.items():
-            if name not in drop:
-                raise TableError(reason)
-        columns, remarks = [], []
-        for name, values in table.columns.items():
-            if name == target or name in drop:
-                continue
-            gaps = int(is_missing(values).sum())
-            if missing == "refuse" and gaps:
-                raise TableError(
-                    f"Column {name!r} has {gaps} missing value{'s' * (gaps > 1)}: fill them, --drop the column, or "
-                    "allow filling with --missing fill."
-                )
-            column, told = _decide(name, values, asked=name in keep)
-            columns += [column] if column else []
-            remarks += told
+        columns, remarks = decide(table, skip=(target, *drop), keep=keep, missing=missing)
         if not columns and not table.block_names:
             raise TableError("No column is left to learn from: every other one is dropped, constant or an identifier.")
-        return cls(target, tuple(columns), tuple(table.block_names), tuple(ids)), sentences(remarks, table.n_rows)
+        return cls(target, columns, tuple(table.block_names), tuple(ids)), sentences(remarks, table.n_rows)
 
     @property
     def features(self) -> list[str]:
@@ -168,20 +164,7 @@ class TableEncoder:
 
         Columns that are ``optional`` may be absent: their features are then gaps.
         """
-        absent = {column.name for column in self.columns if column.name not in table.columns}
-        lacking = [column.name for column in self.columns if column.name in absent.difference(optional)]
-        if lacking:
-            more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-            raise TableError(
-                f"The table lacks the column {', '.join(map(repr, lacking[:3]))}{more} of the training table."
-            )
-        X = np.empty((table.n_rows, sum(len(column.features) for column in self.columns)), order="F")
-        position = 0
-        for column in self.columns:
-            made = [np.nan] * len(column.features)
-            for feature in made if column.name in absent else column.encode(table.columns[column.name]):
-                X[:, position] = feature
-                position += 1
+        X = encode(self.columns, table, optional)
         if not self.block_names:
             return X
         block = _fitted_width(table.block, len(self.block_names))
@@ -199,11 +182,56 @@ class TableEncoder:
         return notes
 
 
+def decide(
+    table: Table, *, skip: Collection[str] = (), keep: Collection[str] = (), missing: str = "fill"
+) -> tuple[tuple[Column, ...], list[Remark]]:
+    """Return the columns to use, and what to tell the user; those to ``skip`` are not looked at."""
+    for name, reason in table.refused.items():
+        if name not in skip:
+            raise TableError(reason)
+    columns, remarks = [], []
+    for name, values in table.columns.items():
+        if name in skip:
+            continue
+        gaps = int(is_missing(values).sum())
+        if missing == "refuse" and gaps:
+            raise TableError(
+                f"Column {name!r} has {gaps} missing value{'s' * (gaps > 1)}: fill them, --drop the column, or "
+                "allow filling with --missing fill."
+            )
+        column, told = _decide(name, values, asked=name in keep)
+        columns += [column] if column else []
+        remarks += told
+    return tuple(columns), remarks
+
+
+def encode(columns: Sequence[Column], table: Table, optional: Collection[str] = ()) -> Array:
+    """Return the features (n, p) of some columns, with NaN for gaps and for the ``optional`` ones that are absent."""
+    absent = {column.name for column in columns if column.name not in table.columns}
+    lacking = [column.name for column in columns if column.name in absent.difference(optional)]
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise TableError(f"The table lacks the column {', '.join(map(repr, lacking[:3]))}{more} of the training table.")
+    X = np.empty((table.n_rows, sum(len(column.features) for column in columns)), order="F")
+    position = 0
+    for column in columns:
+        made = [np.nan] * len(column.features)
+        for feature in made if column.name in absent else column.encode(table.columns[column.name]):
+            X[:, position] = feature
+            position += 1
+    return X
+
+
 def check_names(table: Table, target: str, drop: Sequence[str] = ()) -> None:
     """Raise an error that names the nearest columns unless the target and all columns to drop are there."""
     if target in table.refused:
         raise TableError(table.refused[target])
-    for name in (target, *drop):
+    check_columns(table, (target, *drop))
+
+
+def check_columns(table: Table, names: Sequence[str]) -> None:
+    """Raise an error that names the nearest columns unless all are there."""
+    for name in names:
         if name not in table.columns and name not in table.refused:
             lowered = {other.lower(): other for other in table.columns}
             close = [lowered[key] for key in get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]

@@ -48,6 +48,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "smaller.columns": ("Column", "TableEncoder"),
     "smaller.study.answer": ("TableModel",),
     "smaller.app.regression.model": ("ResponseModel",),
+    "smaller.app.features": ("TableFeatures",),
     "smaller.app.study.splits": ("GroupFolds", "PastFolds"),
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.compose": ("ColumnTransformer",),
