@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from smaller import RMLR, SMLR, OrdinalSMLR
+from smaller import (
+    RMLR,
+    SMLR,
+    SMLRCV,
+    MinimumRiskClassifier,
+    OrdinalSMLR,
+    PriorShiftClassifier,
+    RejectOptionClassifier,
+    StabilitySelection,
+)
 from smaller.estimators.adaptive import SparseProbit, SparseRegressor
 from smaller.estimators.jcfo import JCFO
 from smaller.estimators.jcfo_cv import JCFOCV
@@ -25,6 +34,7 @@ ALL_ESTIMATORS: list[Any] = [
     SMLR(penalty="grouped", tol=1e-10),
     SMLR(lower_limits=-1.0, upper_limits=2.0, tol=1e-10),
     SMLR(kernel="precomputed"),
+    SMLRCV(alphas=8, eps=1e-4, cv=2),
     RMLR(),
     RMLR(kernel="poly", degree=2, coding="reference"),
     OrdinalSMLR(tol=1e-10),
@@ -42,6 +52,14 @@ ALL_ESTIMATORS: list[Any] = [
     RVR(kernel=None),
     JCFO(),
     JCFOCV(alphas=[1.0], alphas_scales=[3.0], cv=2, em_iter=3, n_centers=20),
+]
+
+# What wraps another estimator, or selects for one: no objective of its own, and no certificate.
+WRAPPERS: list[Any] = [
+    StabilitySelection(n_features=2, n_pairs=3, random_state=0),
+    PriorShiftClassifier(SMLR()),
+    MinimumRiskClassifier(SMLR()),
+    RejectOptionClassifier(MinimumRiskClassifier(SMLR())),
 ]
 
 

@@ -10,15 +10,9 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from registry import ALL_ESTIMATORS
-from smaller import (
-    SMLR,
-    SMLRCV,
-    MinimumRiskClassifier,
-    PriorShiftClassifier,
-    RejectOptionClassifier,
-    StabilitySelection,
-)
+import general
+from registry import ALL_ESTIMATORS, WRAPPERS
+from smaller import SMLR, RejectOptionClassifier
 from smaller.problem import Status
 
 sio = pytest.importorskip("skops.io")
@@ -28,31 +22,16 @@ X = RNG.normal(size=(40, 5))
 TWO = (X[:, 0] + 0.5 * RNG.normal(size=40) > 0).astype(int)
 MODELS = [
     *ALL_ESTIMATORS,
-    SMLRCV(alphas=5, eps=0.1, cv=2),
-    StabilitySelection(n_features=2, n_pairs=3, random_state=0),
-    PriorShiftClassifier(SMLR()),
-    RejectOptionClassifier(MinimumRiskClassifier(SMLR()), threshold=0.2),
+    *WRAPPERS,
+    RejectOptionClassifier(SMLR(), threshold=0.2),
     make_pipeline(StandardScaler(), SMLR()),
 ]
-
-
-def said(model: Any, rows: Any) -> Any:
-    method = next(name for name in ("predict_proba", "transform", "predict") if hasattr(model, name))
-    return getattr(model, method)(rows)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # edges of grids and small samples are not what this is about
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_skops_gives_every_estimator_back_to_the_bit(model: Any) -> None:
-    rows = X @ X.T if getattr(model, "kernel", None) == "precomputed" else X
-    model.fit(rows, TWO)
-    data = sio.dumps(model)
-    ours = sio.get_untrusted_types(data=data)
-    assert {name.split(".")[0] for name in ours} <= {"smaller"}
-    same = sio.loads(data, trusted=ours)
-    assert said(same, rows).tobytes() == said(model, rows).tobytes()
-    if hasattr(model, "solution_"):
-        assert same.solution_.status is model.solution_.status
+    general.survives_skops(model)
 
 
 @pytest.mark.parametrize("status", Status)

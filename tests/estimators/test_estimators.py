@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from typing import Any
 
@@ -21,14 +20,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from registry import ALL_ESTIMATORS, expected_failed_checks
+import general
+from registry import ALL_ESTIMATORS, WRAPPERS, expected_failed_checks
 from smaller import RMLR, SMLR
 from smaller.problem import Status
 
 Array = Any
 
 
-@parametrize_with_checks(ALL_ESTIMATORS, expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks([*ALL_ESTIMATORS, *WRAPPERS], expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         # The checks fit few rows with max_iter small; that a fit stopped early is not what they are about.
@@ -419,16 +419,7 @@ def test_some_centres() -> None:
 
 @pytest.mark.parametrize("estimator", ALL_ESTIMATORS, ids=repr)
 def test_pickle_and_clone(estimator: Any) -> None:
-    X, y = iris()
-    rows = X @ X.T if getattr(estimator, "kernel", None) == "precomputed" else X
-    model = clone(estimator).fit(rows, y)
-    restored = pickle.loads(pickle.dumps(model))
-    output = "predict_proba" if hasattr(model, "classes_") else "predict"
-    assert_array_equal(getattr(restored, output)(rows), getattr(model, output)(rows))
-    assert restored.solution_.status is model.solution_.status
-    fresh = clone(model)
-    assert fresh.get_params() == estimator.get_params()
-    assert not hasattr(fresh, "classes_")
+    general.pickles_and_clones(estimator)
 
 
 def test_grid_search() -> None:
