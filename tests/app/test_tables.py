@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smaller.app.columns import Column, TableEncoder
+from smaller.app.columns import Column, TableEncoder, codes_of
 from smaller.app.labels import class_labels
 from smaller.app.tables import Table, TableError, read_table, unique_names
 from smaller.persistence import load, save
@@ -190,3 +190,18 @@ def test_sparse_blocks_keep_their_width() -> None:
     encoder, _ = TableEncoder.learn(table, "target")
     for width in (2, 4, 7):
         assert encoder.transform(Table({}, sparse.csr_array(np.eye(3, width)), [])).shape == (3, 4)
+
+
+def test_values_are_found_among_levels_by_their_text() -> None:
+    text = np.array(["b", None, "a", "", "c", "b"], dtype=object)
+    assert codes_of(text, ["a", "b"]).tolist() == [1, -1, 0, -1, -1, 1]
+    assert codes_of(text, ["", "a"]).tolist() == [-1, -1, 1, 0, -1, -1]
+    assert codes_of(np.array([1.0, np.nan, 2.5, 1.0]), ["1", "2.5"]).tolist() == [0, -1, 1, 0]
+
+
+def test_text_of_a_file_is_one_object_a_value(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.choice(["red", "green", "NA"], 2000)
+    read = read_table(written(tmp_path, "c,v\n" + "".join(f"{cell},1\n" for cell in cells))).columns["c"]
+    assert read.tolist() == [None if cell == "NA" else cell for cell in cells]
+    assert len({id(cell) for cell in read.tolist()}) == 3

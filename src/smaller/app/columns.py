@@ -26,6 +26,7 @@ __all__ = [
     "TableEncoder",
     "check_columns",
     "check_names",
+    "codes_of",
     "counts_rows",
     "decide",
     "encode",
@@ -71,8 +72,10 @@ class Column:
     def encode(self, values: Any) -> list[Array]:
         """Return the features (n,) of the column's values."""
         if self.levels:
-            text = _as_text(values)
-            return [(text == level).astype(np.float64) for level in self._shown]
+            codes = codes_of(values, self.levels)
+            return [
+                (codes == j).astype(np.float64) for j in range(len(self.levels) - len(self._shown), len(self.levels))
+            ]
         if values.dtype.kind == "O":
             values = self._read(values)
         numbers = values.astype(np.float64)
@@ -175,8 +178,8 @@ class TableEncoder:
         notes = []
         for column in self.columns:
             if column.levels and column.name in table.columns:
-                text = _as_text(table.columns[column.name])
-                unknown = ~np.isin(text.astype(str), np.asarray(column.levels)) & (text != "")
+                values = table.columns[column.name]
+                unknown = (codes_of(values, column.levels) < 0) & ~is_missing(values)
                 if unknown.any():
                     notes.append(f"Column {column.name!r} has {int(unknown.sum())} values not seen in training.")
         return notes
@@ -268,7 +271,7 @@ def _number(name: str, values: Array, gaps: int, unit: str, asked: bool) -> Colu
 
 def _category(name: str, values: Any, gaps: int) -> Column | Remark:
     """Return a column of text with its levels, or why it is left out."""
-    levels = sorted({str(value) for value in values if value is not None})
+    levels = sorted({str(value) for value in set(values.tolist()) if value is not None})
     if len(levels) > 20 and len(levels) > 0.5 * (len(values) - gaps):
         return Remark("identifier", name, cells=len(levels))
     if len(levels) > MAX_LEVELS:
@@ -310,11 +313,13 @@ def is_missing(values: Any) -> Array:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
-def _as_text(values: Any) -> Array:
-    """Return values as an object array of text; missing ones are empty."""
-    if values.dtype.kind == "O":
-        return np.asarray(["" if value is None else str(value) for value in values], dtype=object)
-    return np.asarray(["" if value != value else _number_text(value) for value in values.tolist()], dtype=object)
+def codes_of(values: Any, levels: Sequence[str]) -> Array:
+    """Return the place of every value, as text, among some levels; -1 where it is missing or none of them."""
+    places = {level: j for j, level in enumerate(levels)}
+    shown = str if values.dtype.kind == "O" else _number_text
+    cells = values.tolist()
+    known = {cell: -1 if cell is None or cell != cell else places.get(shown(cell), -1) for cell in set(cells)}
+    return np.fromiter(map(known.__getitem__, cells), dtype=np.int64, count=len(cells))
 
 
 def _number_text(value: float) -> str:

@@ -186,7 +186,12 @@ def _integers(values: Any) -> Any:
 
 
 def _text(values: Any) -> Any:
-    return np.asarray(values.to_pylist(), dtype=object)
+    """Return text of which every value is one object, however often it stands there: hashed and compared once."""
+    coded = values.combine_chunks().dictionary_encode()
+    if not len(coded):
+        return np.empty(0, dtype=object)
+    known = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+    return known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
 
 
 _BY_ARROW_TYPE: dict[str, Callable[[Any], Any]] = {  # the first that fits counts

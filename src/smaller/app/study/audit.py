@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse, stats
 
-from smaller.app.columns import NOTHING, TableEncoder, counts_rows
+from smaller.app.columns import NOTHING, TableEncoder, codes_of, counts_rows
 from smaller.app.tables import Table
 from smaller.arrays import Array
 
@@ -84,7 +84,7 @@ def _levels(values: Any) -> Array | None:
     if values.dtype.kind == "O":
         if np.equal(values, NOTHING).any():
             return None
-        return np.asarray(np.unique(values.astype(str), return_inverse=True)[1])
+        return codes_of(values, sorted(map(str, set(values.tolist()))))
     if not np.isfinite(values).all() or (values != np.round(values)).any():
         return None
     return np.asarray(np.unique(values, return_inverse=True)[1])
