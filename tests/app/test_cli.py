@@ -281,7 +281,7 @@ BROKEN: dict[str, tuple[Callable[[Path, Path], list[object]], str]] = {
     "target dropped too": (csv_case(CLASSES, "--drop", "a"), "No column is left"),
     "unknown drop": (csv_case(CLASSES, "--drop", "b"), "no column 'b'"),
     "one class": (csv_case("a,y\n" + "1,u\n2,u\n" * 9), "only one class"),
-    "rare class": (csv_case(CLASSES + "3,v\n"), "at least 5"),
+    "rare class": (csv_case(CLASSES + "3,v\n"), "fewer than 5 rows .*--drop-rare 5"),
     "all rows missing a target": (csv_case("a,y\n" + "1,\n2,NA\n" * 9), "no values"),
     "all features missing": (csv_case("a,y\n" + ",u\n,w\n" * 9), "No column is left"),
     "NaN strings everywhere": (csv_case("a,y\n" + "NaN,nan\n" * 9), "no values"),
