@@ -105,31 +105,39 @@ def rare_classes(values: Array, *, drop: int | None = None, merge: int | None = 
     >>> found.settle(np.array(["a", "c"]))[0].tolist()
     ['a', 'other']
     """
-    if drop is not None and merge is not None:
-        raise TableError("--drop-rare leaves classes out and --merge-rare makes them one: choose one of the two.")
-    for option, least in (("--drop-rare", drop), ("--merge-rare", merge)):
-        if least is not None and least < 2:
-            raise TableError(f"{option} is the number of rows below which a class is rare: at least 2, not {least}.")
-    least = drop if merge is None else merge
+    least = _least(drop, merge)
     if least is None:
         return RareClasses()
     classes, counts = np.unique(values, return_counts=True)
     if len(classes) > MAX_VALUES:
         raise TableError(f"The target has {len(classes)} different values, too many for classes.")
-    rare = {str(one): int(n) for one, n in zip(classes.tolist(), counts, strict=True) if n < least}
-    many = f"{_classes(len(rare))} with fewer than {least} rows ({_named(rare)})"
+    sizes = {str(one): int(n) for one, n in zip(classes.tolist(), counts, strict=True)}
+    rare = {one: n for one, n in sizes.items() if n < least}
     if not rare:
         return RareClasses(sentence=f"No class has fewer than {least} rows: all of them stay as they are.")
-    if merge is None:
-        were = "was" if len(rare) == 1 else "were"
-        return RareClasses(tuple(rare), None, f"{many} {were} left out: {_rows(sum(rare.values()))}.")
-    texts = [str(one) for one in classes.tolist()]
-    there = int(counts[texts.index(OTHER)]) if OTHER in texts and OTHER not in rare else 0
+    many = f"{_classes(len(rare))} with fewer than {least} rows ({_named(rare)})"
+    if merge is not None:
+        return _merged(rare, 0 if OTHER in rare else sizes.get(OTHER, 0), many)
+    were = "was" if len(rare) == 1 else "were"
+    return RareClasses(tuple(rare), None, f"{many} {were} left out: {_rows(sum(rare.values()))}.")
+
+
+def _least(drop: int | None, merge: int | None) -> int | None:
+    """Return the number of rows below which a class is rare, if one of the options gives it."""
+    if drop is not None and merge is not None:
+        raise TableError("--drop-rare leaves classes out and --merge-rare makes them one: choose one of the two.")
+    for option, least in (("--drop-rare", drop), ("--merge-rare", merge)):
+        if least is not None and least < 2:
+            raise TableError(f"{option} is the number of rows below which a class is rare: at least 2, not {least}.")
+    return drop if merge is None else merge
+
+
+def _merged(rare: dict[str, int], there: int, many: str) -> RareClasses:
+    """Return what becomes of rare classes beside a class OTHER of ``there`` rows; ``many`` names them."""
     if len(rare) == 1 and not there:
         return RareClasses(sentence=f"{many} keeps its name: there is no other rare class to merge it with.")
-    size = _rows(there + sum(rare.values()))
     joined = f"joined the class {OTHER!r}, now" if there else f"became one class {OTHER!r} of"
-    return RareClasses(tuple(rare), OTHER, f"{many} {joined} {size}.")
+    return RareClasses(tuple(rare), OTHER, f"{many} {joined} {_rows(there + sum(rare.values()))}.")
 
 
 def check_classes(values: Array, target: str) -> None:

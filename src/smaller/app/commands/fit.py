@@ -42,14 +42,10 @@ def fit(
     encoding: options.Encoding = None,
     header: options.Header = None,
     rule: options.Rule = "1se",
-    repeats: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Times cross-validation is done; by table size if left out.")
-    ] = None,
+    repeats: options.Repeats = None,
     shuffle: Annotated[bool, typer.Option("--shuffle/--no-shuffle", help="Try shuffled labels, too.")] = True,
     alphas: Annotated[int, typer.Option(min=2, max=1000, help="Number of strengths that smlr tries.")] = 50,
-    ordinal: Annotated[
-        str | None, typer.Option(help="Grades of the target from lowest to highest: low,middle,high.")
-    ] = None,
+    ordinal: options.Grades = None,
     eps: Annotated[float | None, typer.Option(help="Smallest strength as a share of the largest.")] = None,
     relax: options.Relax = True,
     always: options.Always = None,
@@ -68,50 +64,65 @@ def fit(
     The folder gets report.html, report.json, features.csv and model.smaller.
     """
     check_choice("--task", task, ["classification", "regression"])
-    if task == "regression":
-        refuse_options_of_classes(
-            {
-                "--order": order, "--ordinal": ordinal, "--always": always, "--features": features,
-                "--class-weight": class_weight, "--costs": costs, "--positive": positive, "--eps": eps,
-                "--drop-rare": drop_rare, "--merge-rare": merge_rare,
-            }
-        )  # fmt: skip
-        check_folder(out)
-        asked = Question(target, tuple(drop or ()), missing, group, tuple(ids or ()), features=tuple(feature or ()))
-        fit_regression(
-            read_table(table, encoding=encoding, header=header), asked, out, model=model, seed=seed, shuffle=shuffle,
-            command=f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet,
-        )  # fmt: skip
-        return
-    check_choice("--model", model, [*available_models(), "auto"])
-    check_choice("--rule", rule, ["1se", "min"])
-    if eps is not None and not 0 < eps < 1:
-        raise TableError(f"--eps must lie between 0 and 1, not be {eps:g}.")
     check_folder(out)
-    forced = () if always is None else tuple(part.strip() for part in always.split(","))
+    command = f"smaller {shlex.join(sys.argv[1:])}"
     question = Question(
-        target,
-        tuple(drop or ()),
-        missing,
-        group,
-        tuple(ids or ()),
-        order,
-        tuple(feature or ()),
-        forced,
-        drop_rare,
-        merge_rare,
-    )
-    data = prepare(read_table(table, encoding=encoding, header=header), question)
-    grades = None if ordinal is None else graded(ordinal.split(","), data.y, model)
+        target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()), _parts(always),
+        drop_rare, merge_rare,
+    )  # fmt: skip
     how = Procedure(
         model, rule, seed, repeats, shuffle, relax, alphas, eps, features, class_weight, positive=positive,
         specificity=specificity,
     )  # fmt: skip
+    if task == "regression":
+        _refuse_classes(question, how, ordinal, costs)
+        fit_regression(
+            read_table(table, encoding=encoding, header=header), question, out, model=model, seed=seed, shuffle=shuffle,
+            command=command, threads=threads, as_json=as_json, quiet=quiet,
+        )  # fmt: skip
+        return
+    _check_procedure(how)
+    data = prepare(read_table(table, encoding=encoding, header=header), question)
+    how = _with_tables(how, data, ordinal, costs)
+    _study(data, how, out, command, threads=threads, as_json=as_json, quiet=quiet)
+
+
+def _parts(names: str | None) -> tuple[str, ...]:
+    return () if names is None else tuple(part.strip() for part in names.split(","))
+
+
+def _refuse_classes(question: Question, how: Procedure, ordinal: str | None, costs: Path | None) -> None:
+    """Raise where something is asked for that a regression has not."""
+    refuse_options_of_classes(
+        {
+            "--order": question.order,
+            "--ordinal": ordinal,
+            "--always": question.always or None,
+            "--features": how.features,
+            "--class-weight": how.class_weight,
+            "--costs": costs,
+            "--positive": how.positive,
+            "--eps": how.eps,
+            "--drop-rare": question.drop_rare,
+            "--merge-rare": question.merge_rare,
+        }
+    )
+
+
+def _check_procedure(how: Procedure) -> None:
+    check_choice("--model", how.model, [*available_models(), "auto"])
+    check_choice("--rule", how.rule, ["1se", "min"])
+    if how.eps is not None and not 0 < how.eps < 1:
+        raise TableError(f"--eps must lie between 0 and 1, not be {how.eps:g}.")
+
+
+def _with_tables(how: Procedure, data: Data, ordinal: str | None, costs: Path | None) -> Procedure:
+    """Return the procedure with what only the labels in the table settle: grades, and the prices of mistakes."""
+    if ordinal is not None:
+        how = replace(how, grades=graded(ordinal.split(","), data.y, how.model), model="ordinal")
     if costs is not None:
-        how = replace(how, costs=cost_matrix(read_table(costs), grades or np.unique(data.y)))
-    if grades is not None:
-        how = replace(how, model="ordinal", grades=grades)
-    _study(data, how, out, f"smaller {shlex.join(sys.argv[1:])}", threads=threads, as_json=as_json, quiet=quiet)
+        how = replace(how, costs=cost_matrix(read_table(costs), how.grades or np.unique(data.y)))
+    return how
 
 
 def _study(

@@ -42,6 +42,10 @@ CostsPath = Annotated[
 ]
 Positive = Annotated[str | None, typer.Option(help="Of two classes the one looked for: its sensitivity is told.")]
 Specificity = Annotated[float, typer.Option(help="Share of the other class that must not be taken for it.")]
+Repeats = Annotated[
+    int | None, typer.Option(min=1, max=100, help="Times cross-validation is done; by table size if left out.")
+]
+Grades = Annotated[str | None, typer.Option(help="Grades of the target from lowest to highest: low,middle,high.")]
 DropRare = Annotated[
     int | None, typer.Option("--drop-rare", min=2, help="Leave out the rows of classes with fewer rows than this.")
 ]

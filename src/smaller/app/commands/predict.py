@@ -54,36 +54,54 @@ def predict(
     Every row gets a label, the risk of being wrong, and the probability of every class; after a regression the
     prediction and its interval (90 percent, or --interval).
     """
+    _check(model, table, out, priors, interval)
+    fitted = load_any(model)
+    rows = read_table(table, encoding=encoding, header=header)
+    kept = _kept(rows, keep or [])
+    if isinstance(fitted, ResponseModel):
+        refuse_options_of_classes({"--reject": reject, "--priors": priors, "--costs": costs, "--explain": explain})
+        answers = predicted_columns(fitted, rows, 90.0 if interval is None else interval)
+        notes = list(fitted.encoder.unknown_levels(rows))
+    else:
+        given = None if costs is None else Costs(EXPECTED, np.array(cost_matrix(read_table(costs), fitted.classes)))
+        answers, notes = _answers(fitted, rows, priors, given or fitted.costs, reject, interval, explain)
+    say([] if quiet else notes)
+    emit(out, (_json_text if as_json else _csv_text)(kept | answers))
+
+
+def _check(model: Path, table: Path, out: Path | None, priors: str | None, interval: float | None) -> None:
     if out is not None and out.exists() and out.resolve() in (model.resolve(), table.resolve()):
         raise TableError(f"--out {out} would overwrite what is read: give another name.")
     if interval is not None and priors is not None:
         raise TableError("--interval: ranges belong to the class shares of training, leave --priors out.")
-    fitted = load_any(model)
-    rows = read_table(table, encoding=encoding, header=header)
-    result = _kept(rows, keep or [])
-    if isinstance(fitted, ResponseModel):
-        refuse_options_of_classes({"--reject": reject, "--priors": priors, "--costs": costs, "--explain": explain})
-        say([] if quiet else fitted.encoder.unknown_levels(rows))
-        result |= predicted_columns(fitted, rows, 90.0 if interval is None else interval)
-        emit(out, (_json_text if as_json else _csv_text)(result))
-        return
-    proba, notes = _with_priors(fitted.predict_proba(rows), priors, fitted)
-    strange = unlike_sentence(fitted, rows)
-    say([] if quiet else [*fitted.encoder.unknown_levels(rows), *notes, *([strange] if strange else [])])
-    given = None if costs is None else Costs(EXPECTED, np.array(cost_matrix(read_table(costs), fitted.classes)))
-    answered, refused, doubt = _decided(proba, given or fitted.costs, reject)
-    labels = np.array([str(label) for label in fitted.classes.tolist()], dtype=object)[answered]
+
+
+def _answers(
+    model: TableModel,
+    rows: Table,
+    priors: str | None,
+    costs: Costs | None,
+    reject: float | None,
+    interval: float | None,
+    explain: bool,
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return the columns that answer for every row, and what is to be said beside."""
+    proba, of_priors = _with_priors(model.predict_proba(rows), priors, model)
+    strange = unlike_sentence(model, rows)
+    notes = [*model.encoder.unknown_levels(rows), *of_priors, *([strange] if strange else [])]
+    answered, refused, doubt = _decided(proba, costs, reject)
+    labels = np.array([str(label) for label in model.classes.tolist()], dtype=object)[answered]
     labels[refused] = None
-    result["label"] = labels.tolist()
+    result: dict[str, list[Any]] = {"label": labels.tolist()}
     result |= {name: column.tolist() for name, column in doubt.items()}
-    result |= {f"p({label})": column for label, column in zip(fitted.classes.tolist(), proba.T.tolist(), strict=True)}
+    result |= {f"p({label})": column for label, column in zip(model.classes.tolist(), proba.T.tolist(), strict=True)}
     if interval is not None:
-        columns, beside = range_columns(fitted, rows, interval)
+        columns, beside = range_columns(model, rows, interval)
         result |= columns
-        say([] if quiet else beside)
+        notes += beside
     if explain:
-        result["why"] = reasons(fitted, rows, answered)
-    emit(out, (_json_text if as_json else _csv_text)(result))
+        result["why"] = reasons(model, rows, answered)
+    return result, notes
 
 
 def _decided(proba: Array, costs: Costs | None, reject: float | None) -> tuple[Array, Array, dict[str, Array]]:

@@ -47,8 +47,7 @@ def effects(pipeline: Any, X: Any, y: Array, names: list[str], units: Units) -> 
         Which rows belong together.
     """
     model, scale = pipeline[-1], pipeline.named_steps["scale"].scale_
-    logistic = hasattr(model, "coef_") and hasattr(model, "intercept_") and hasattr(model, "penalty_factors")
-    if not logistic or len(model.classes_) > 2 or X.shape[0] * X.shape[1] > LARGEST_TABLE or not model.coef_.any():
+    if not _has_effects(model) or X.shape[0] * X.shape[1] > LARGEST_TABLE:
         return None
     facts: dict[str, Any] = {"level": LEVEL, "columns": int(X.shape[1]), "features": [], "note": DEPENDENT}
     if units.grouped is not None:
@@ -71,6 +70,12 @@ def effects(pipeline: Any, X: Any, y: Array, names: list[str], units: Units) -> 
     ]
     plain = [{key: value if key == "name" else float(value) for key, value in row.items()} for row in rows]
     return facts | {"features": plain, "note": EFFECTS_NOTE}
+
+
+def _has_effects(model: Any) -> bool:
+    """Tell whether a model is a penalised logistic one of two classes with features in it."""
+    logistic = hasattr(model, "coef_") and hasattr(model, "intercept_") and hasattr(model, "penalty_factors")
+    return logistic and len(model.classes_) == 2 and bool(model.coef_.any())
 
 
 def ranges_of_probabilities(model: Any) -> dict[str, Any] | None:

@@ -125,6 +125,14 @@ def _class(spec: ModelSpec) -> Any:
         return None
 
 
+def _installed(spec: ModelSpec, name: str) -> Any:
+    """Return the class of a model."""
+    cls = _class(spec)
+    if cls is None:
+        raise TableError(f"This installation has no model {name}: it has {', '.join(available_models())}.")
+    return cls
+
+
 def preparation(X: Any, gaps: bool | None = None) -> list[tuple[str, Any]]:
     """Return the steps before the model: gaps filled (None: if there are any here), features brought to one spread."""
     steps: list[tuple[str, Any]] = [("scale", StandardScaler(with_mean=not sparse.issparse(X)))]
@@ -139,10 +147,21 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
     spec = MODELS[name]
     if X.shape[0] > spec.most_rows:
         raise TableError(f"The model {name} takes at most {spec.most_rows} rows: take a sample, or use smlr.")
-    cls = _class(spec)
-    if cls is None:
-        raise TableError(f"This installation has no model {name}: it has {', '.join(available_models())}.")
-    settings: dict[str, dict[str, Any]] = {
+    model = _installed(spec, name)(**_settings(how, y, units))
+    asked = {"class_weight": how.class_weight, "penalty_factors": _factors(how, X.shape[1])}
+    if any(value is not None for value in asked.values()) and not spec.logistic:
+        raise TableError(f"--class-weight and --always do not exist for the model {name}: use smlr or sbmlr.")
+    if how.features is not None and name != "smlr":
+        raise TableError(f"--features does not exist for the model {name}: use smlr.")
+    given = {key: value for key, value in asked.items() if value is not None}
+    if how.ranges and "posterior" in model.get_params() and _affordable(len(y), _most_weights(X, y, spec)):
+        given["posterior"] = True
+    return Pipeline([*preparation(X, how.gaps), ("model", model.set_params(**given))])
+
+
+def _settings(how: Procedure, y: Array, units: Array | None) -> dict[str, Any]:
+    """Return what a model is told of how strength and width are to be chosen."""
+    chosen: dict[str, dict[str, Any]] = {
         "smlr": {
             "alphas": how.alphas, "eps": how.eps, "cv": how.folds(FOLDS, y, units), "rule": how.rule, "tol": 1e-5,
             "relax": how.relax, "max_features": how.features,
@@ -160,16 +179,7 @@ def make_model(X: Any, y: Array, how: Procedure, units: Array | None = None) -> 
             "rule": how.rule, "random_state": how.seed,
         },
     }  # fmt: skip
-    model = cls(**settings.get(name, {}))
-    asked = {"class_weight": how.class_weight, "penalty_factors": _factors(how, X.shape[1])}
-    if any(value is not None for value in asked.values()) and not spec.logistic:
-        raise TableError(f"--class-weight and --always do not exist for the model {name}: use smlr or sbmlr.")
-    if how.features is not None and name != "smlr":
-        raise TableError(f"--features does not exist for the model {name}: use smlr.")
-    given = {key: value for key, value in asked.items() if value is not None}
-    if how.ranges and "posterior" in model.get_params() and _affordable(len(y), _most_weights(X, y, spec)):
-        given["posterior"] = True
-    return Pipeline([*preparation(X, how.gaps), ("model", model.set_params(**given))])
+    return chosen.get(how.model, {})
 
 
 def _factors(how: Procedure, n_features: int) -> Array | None:

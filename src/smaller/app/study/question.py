@@ -100,13 +100,17 @@ def prepare(table: Table, question: Question) -> Data:
     free = _always(encoder, question.always, drop)
     X = encoder.transform(table)
     units = _units(table, X, y, question, group)
-    findings = audit(table, y, X, encoder, (question.target, *drop))
-    if question.group is not None or question.order is not None:  # the user has answered what belongs together
-        findings = [finding for finding in findings if finding.kind != "group"]
-    likely_group = next((finding.columns[0] for finding in findings if finding.kind == "group"), None)
-    if units.copies:
-        findings.insert(0, Finding("copies", (), _copies(units, len(y))))
+    findings, likely_group = _findings(audit(table, y, X, encoder, (question.target, *drop)), question, units, len(y))
     return Data(X, y, encoder, units, [*told, *notes], findings, likely_group, free, np.asarray(rows), rare)
+
+
+def _findings(found: list[Finding], question: Question, units: Units, n_rows: int) -> tuple[list[Finding], str | None]:
+    """Return what the user is to know of the table, and the column of which nobody said whether it groups the rows."""
+    if question.group is not None or question.order is not None:  # the user has answered what belongs together
+        found = [finding for finding in found if finding.kind != "group"]
+    likely_group = next((finding.columns[0] for finding in found if finding.kind == "group"), None)
+    copies = [Finding("copies", (), _copies(units, n_rows))] if units.copies else []
+    return [*copies, *found], likely_group
 
 
 def _always(encoder: TableEncoder, names: tuple[str, ...], drop: tuple[str, ...]) -> tuple[int, ...]:
