@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 from sklearn.base import clone
+from sklearn.model_selection import check_cv
 
 import smaller
 from fuzz.exact import EPS, LD, Claim, ProbitLoss, Softmax, SquaredLoss
@@ -53,6 +55,13 @@ def check(case: Case, result: Any, warned: list[str], unconverged: bool) -> Outc
 def _finite(what: str, values: Any) -> None:
     if not np.isfinite(values).all():
         raise Refuted(f"{what} is not finite")
+
+
+def _folds_with_weight(model: Any, case: Case) -> NDArray[np.bool_]:
+    """Tell of every fold whether a held-out row has a weight."""
+    folds = check_cv(model.cv, case.y, classifier=True).split(case.dense, case.y)
+    weight = np.ones(len(case.y)) if case.weight is None else np.asarray(case.weight)
+    return np.array([bool(np.any(weight[test] > 0)) for _, test in folds])
 
 
 def _probabilities(model: Any, case: Case) -> None:
@@ -229,7 +238,11 @@ def _sbmlr(case: Case, model: Any, warned: list[str]) -> Outcome:
 
 
 def _smlr_cv(case: Case, model: Any, warned: list[str]) -> Outcome:
-    _finite("scores_", model.scores_[~np.isneginf(model.scores_)])
+    judges = _folds_with_weight(model, case)
+    if not np.isnan(model.scores_[~judges]).all():
+        raise Refuted("a fold that holds out no weight has a score")
+    scores = model.scores_[judges]
+    _finite("scores_", scores[~np.isneginf(scores)])
     claim = _elastic_net(case, model, model.alpha_, model.l1_ratio_, model.coef_, model.intercept_)
     return _convex(claim, model.solution_.objective, model.tol * _null_loss(claim))
 
