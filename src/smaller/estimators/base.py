@@ -1,7 +1,6 @@
 """What all estimators share: a basis, the flow of one fit, and probabilities made in one place.
 
-A final class gives its constructor, its parts (``_parts``) and its search (``_search``); nothing here is overridden
-elsewhere.
+A final class gives its arguments and its search (``_search``), which puts the parts together.
 """
 
 from __future__ import annotations
