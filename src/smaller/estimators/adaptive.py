@@ -210,8 +210,8 @@ class SparseRegressor(ChosenWidth, AdaptiveArguments, KernelOrLinearRegressor):
         """Return the predicted means, and with ``return_std`` their standard deviations.
 
         ``variance = noise + h'(H'H/noise + diag(precision))^-1 h`` over the features or kernels in use (and the
-        intercept): the noise, and what the data leave open about the weights once these are chosen. The choice itself is
-        not in it: on simulated data 1.96 deviations held about 90 % of new observations, not 95 %.
+        intercept): the noise, and what the data leave open about the weights once these are chosen. The choice
+        itself is not in it: on simulated data 1.96 deviations held about 90 % of new observations, not 95 %.
         """
         mean = self._linear_predictor(X)[:, 0]
         if not return_std:
