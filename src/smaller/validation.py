@@ -205,12 +205,22 @@ def check_regression_data(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     return Responses(X, y.astype(np.float64), weight)
 
 
+_OF_TABLES = ("could not convert string to float", "Input X contains NaN")  # what scikit-learn says of texts and gaps
+
+
 def _arrays(estimator: Any, X: Any, y: Any, **about_y: bool) -> tuple[Any, Any]:
     """Return a finite matrix of numbers and one target for every row."""
-    return validate_data(  # type: ignore[no-any-return]
-        estimator, X, y, accept_sparse=sparse_formats(estimator), dtype=[np.float64, np.float32], multi_output=False,
-        accept_large_sparse=True, **about_y,
-    )  # fmt: skip
+    try:
+        return validate_data(  # type: ignore[no-any-return]
+            estimator, X, y, accept_sparse=sparse_formats(estimator), dtype=[np.float64, np.float32],
+            multi_output=False, accept_large_sparse=True, **about_y,
+        )  # fmt: skip
+    except ValueError as error:
+        if any(words in str(error) for words in _OF_TABLES):
+            raise ValueError(
+                f"{error}\nTableFeatures() in front of it makes features of texts and fills gaps."
+            ) from error
+        raise
 
 
 def refuse_rows(estimator: Any, X: Any, y: Any, weight: Any) -> None:

@@ -16,9 +16,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import scale
 
-from smaller import RMLR, SMLR
+from smaller import RMLR, SMLR, TableFeatures
 from smaller.problem import Status
 
 Array = Any
@@ -378,3 +379,12 @@ def test_an_overflowing_kernel_is_an_error(Estimator: Any) -> None:
 
 def test_more_centres_than_rows_are_all_rows() -> None:
     assert_array_equal(RMLR(kernel="rbf", n_centers=10**6).fit(X, Y).support_, RMLR(kernel="rbf").fit(X, Y).support_)
+
+
+@pytest.mark.parametrize("cells", [[["a"], ["b"]] * 5, [[1.0], [np.nan]] * 5])
+def test_texts_and_gaps_lead_to_the_encoder_of_tables(cells: Any) -> None:
+    X = np.array(cells, dtype=object)
+    with pytest.raises(ValueError, match=r"TableFeatures\(\) in front of it"):
+        SMLR().fit(X, [0, 1] * 5)
+    model = make_pipeline(TableFeatures(), SMLR(alpha=0.1)).fit(X, [0, 1] * 5)
+    assert model.score(X, [0, 1] * 5) == 1.0
