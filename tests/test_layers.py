@@ -201,7 +201,7 @@ def test_every_question_for_a_concrete_part_is_on_the_page_and_the_reverse() -> 
     for module in modules():
         source, _ = read(module)
         found |= {(module.replace(".", "/"), part) for part in parts_asked_for(source) - defined(source)}
-    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("## Where a part is asked what it is")[2].partition("\n## ")[0]
     rows = [[re.findall(r"`([\w/]+)`", cell) for cell in line.split("|")[1:3]] for line in section.splitlines()]
     named = {(place, part) for row in rows if len(row) == 2 for place in row[0] for part in row[1]}

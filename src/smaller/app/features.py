@@ -46,7 +46,7 @@ class TableFeatures(DocumentationLink, TransformerMixin, BaseEstimator):
         What was done, in sentences.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_columns,)
         Their names, if the table has names.
 
     See Also

@@ -118,7 +118,7 @@ class IVM(KernelLogistic):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = IVM(alpha=0.1).fit(X, y)
     >>> len(model.support_), round(model.score(X, y), 2)
-    (10, 0.98)
+    (12, 0.98)
     """
 
     kernel_params: Any = None

@@ -130,7 +130,7 @@ class _Writer:
         return {
             (slice,): lambda value, field, depth: {"slice": [value.start, value.stop, value.step]},
             (type,): self._class,
-            (UserList,): lambda value, field, depth: self.encode(list(value), field, depth),
+            (UserList,): lambda value, field, depth: self.encode(value.data, field, depth),
             (Bunch,): lambda value, field, depth: {"bunch": self._dict(value, field, depth)["dict"]},
             (enum.Enum,): lambda value, field, depth: {"enum": [type_name(type(value), field), value.name]},
             (np.dtype,): self._dtype, (np.generic,): self._scalar, (np.ndarray,): self._array,
