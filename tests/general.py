@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from typing import Any
 
@@ -11,7 +12,10 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-__all__ = ["pickles_and_clones", "survives_skops"]
+from smaller import load
+from smaller.persistence import model_bytes
+
+__all__ = ["pickles_and_clones", "survives_model_file", "survives_skops"]
 
 
 def pickles_and_clones(estimator: Any) -> None:
@@ -30,10 +34,7 @@ def pickles_and_clones(estimator: Any) -> None:
 def survives_skops(model: Any) -> None:
     """A skops file holds types of ours alone, and predicts the same to the bit."""
     sio = pytest.importorskip("skops.io")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 5))
-    rows = _rows(model, X)
-    model = clone(model).fit(rows, (X[:, 0] + 0.5 * rng.normal(size=40) > 0).astype(int))
+    model, rows = _fitted(model)
     data = sio.dumps(model)
     untrusted = sio.get_untrusted_types(data=data)
     assert {name.split(".")[0] for name in untrusted} <= {type(model).__module__.split(".")[0], "smaller"}
@@ -41,6 +42,23 @@ def survives_skops(model: Any) -> None:
     assert _said(same, rows).tobytes() == _said(model, rows).tobytes()
     if hasattr(model, "solution_"):
         assert same.solution_.status is model.solution_.status
+
+
+def survives_model_file(model: Any) -> None:
+    """A model file predicts the same to the bit, and is written again as the same bytes."""
+    model, rows = _fitted(model)
+    data = model_bytes(model)
+    same = load(io.BytesIO(data))
+    assert _said(same, rows).tobytes() == _said(model, rows).tobytes()
+    assert model_bytes(same) == data
+
+
+def _fitted(model: Any) -> tuple[Any, Any]:
+    """Return the model fitted to a few rows of two classes, and the rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    rows = _rows(model, X)
+    return clone(model).fit(rows, (X[:, 0] + 0.5 * rng.normal(size=40) > 0).astype(int)), rows
 
 
 def _rows(model: Any, X: Any) -> Any:

@@ -62,8 +62,17 @@ def test_an_estimator_from_the_recipe_passes_our_general_tests() -> None:
         general.survives_skops(model)
 
 
+def public_estimators() -> set[str]:
+    classes = {name for name in smaller.__all__ if inspect.isclass(getattr(smaller, name))}
+    return {name for name in classes if issubclass(getattr(smaller, name), BaseEstimator)}
+
+
 def test_every_public_estimator_takes_part_in_the_general_tests() -> None:
-    public = {name for name in smaller.__all__ if inspect.isclass(getattr(smaller, name))}
-    estimators = {name for name in public if issubclass(getattr(smaller, name), BaseEstimator)}
-    estimators.discard("TableFeatures")  # it takes tables, and has scikit-learn's checks in tests/app
-    assert estimators <= {type(model).__name__ for model in [*ALL_ESTIMATORS, *WRAPPERS]}
+    # TableFeatures takes tables, and has scikit-learn's checks in tests/app.
+    assert public_estimators() - {"TableFeatures"} <= {type(model).__name__ for model in [*ALL_ESTIMATORS, *WRAPPERS]}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("model", [*ALL_ESTIMATORS, *WRAPPERS], ids=repr)
+def test_every_estimator_is_the_same_after_a_model_file(model: Any) -> None:
+    general.survives_model_file(model)
