@@ -59,6 +59,8 @@ def _finite(what: str, values: Any) -> None:
 
 def _folds_with_weight(model: Any, case: Case) -> NDArray[np.bool_]:
     """Tell of every fold whether a held-out row has a weight."""
+    if isinstance(model.cv, int):
+        return np.full(len(model.scores_), True)
     folds = check_cv(model.cv, case.y, classifier=True).split(case.dense, case.y)
     weight = np.ones(len(case.y)) if case.weight is None else np.asarray(case.weight)
     return np.array([bool(np.any(weight[test] > 0)) for _, test in folds])
