@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,24 +15,11 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 from smaller import load
-from smaller.app.cli import main
 from smaller.app.study import Procedure, Question, prepare, run_study
 from smaller.app.tables import Table, TableError, read_table
 from smaller.decisions import estimate_priors
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["smaller", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def study(
     missing : {"fill", "refuse"}, default="fill"
         What to do with gaps.
     model : str, default="smlr"
-        "smlr", "sbmlr", "ivm", "jcfo", "sparse-probit" or "auto".
+        "smlr", "sbmlr" or "sparse-probit"; kernels: "ivm", "jcfo", "rvm" or "sbmlr-rbf"; or "auto".
     ordinal : sequence, optional
         The classes from lowest to highest, where they are grades; the model is then `smaller.OrdinalSMLR`.
     rule, alphas, eps, relax

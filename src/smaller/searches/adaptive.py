@@ -325,7 +325,7 @@ def _polish(run: _Run, noise: NoisePrior | None, rules: Rules) -> _Run:
     for _ in range(rules.max_iter):
         variance = _variance(problem)
         # Under a small noise the null model's loss is huge beside what is left: the gap is measured by the latter.
-        share = min(problem.at(point.w, point.b).objective / problem.scale(problem.null()), 1.0)
+        share = min(point.objective / problem.scale(problem.null()), 1.0)
         solution = solve(problem, start=point, tol=_EXACT * rules.tol * share, max_iter=rules.max_iter)
         problem, point = _final(problem, solution.w, solution.b, noise, run.floor)
         settled = abs(_variance(problem) - variance) <= rules.tol * variance

@@ -33,7 +33,6 @@ _TALL, _ROUGH = 20_000, 1e-2  # rows from which on a sample is solved first, and
 _OUTSIDE = 3.0  # times the violation in the working set: enough to choose a new one
 _STALE = 0.5  # a step that does not halve the violation asks for a fresh Hessian
 _LEAST_DAMPING, _FAR_DAMPING = 1e-4, 1e-2  # where damping begins: for all rows, for those that a step carries far
-_RUNAWAY = 1e100  # times the weights there are: no step
 _SHORT_STEP, _FAR = 0.5, 2.0  # in eta: the curvature hardly changes; the quadratic model says little about a row
 _TRIFLE = 4e6  # multiplications: a Hessian this small is renewed at every step
 _SOON = 0.1  # on a path: coordinates for which the Hessian is made in advance, as a fraction of those in use
@@ -286,8 +285,6 @@ class _Local:
         gb = point.gb if problem.fit_intercept else np.zeros(0)
         new = w.copy()
         minimise_quadratic(model.H, model.gradient(g, gb), ws.slope, ws.ridge, new, tol)
-        if np.abs(new).max() > _RUNAWAY * max(np.abs(w).max(), 1.0):  # rounding bent a flat direction of the model down
-            new = w.copy()
         change = np.zeros((self.design.shape[1], q))
         change[self.index, ws.outputs] = new - w
         db = model.intercepts(new - w, gb) if problem.fit_intercept else np.zeros(q)

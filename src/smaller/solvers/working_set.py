@@ -20,6 +20,7 @@ __all__ = ["WorkingSet", "choose", "minimise_quadratic"]
 _SHORT, _ROUNDS = 40, 25  # sweeps before a direct solve on the support, and how often
 _FACTORS = 10  # of the support's Hessian in one such solve
 _JITTER, _LEAST_JITTER, _MOST_JITTER = 1e-12, 1e-16, 1e-6  # of the largest curvature
+_RUNAWAY = 1e100  # times the weights there are: no step
 _SHRINK, _GROW = 0.3, 100.0  # of the jitter, after a solve that helped and one that did not
 
 
@@ -100,8 +101,16 @@ def minimise_quadratic(H: Array, gradient: Array, slope: Array, ridge: Array, w:
 
     Sweeps find the support; where correlation makes them slow, a direct solve on the support takes over. Its jitter
     matters only along directions that the model leaves flat, as far as rounding can tell: it grows where a solve went
-    astray, as Levenberg's and Marquardt's does, and shrinks where one was good but stopped short.
+    astray, as Levenberg's and Marquardt's does, and shrinks where one was good but stopped short. Where rounding has
+    bent a flat direction downwards there is no minimum: then nothing moves.
     """
+    start = w.copy(), gradient.copy()
+    _descend(H, gradient, slope, ridge, w, tol)
+    if not np.abs(w).max(initial=0.0) <= _RUNAWAY * np.abs(start[0]).max(initial=1.0):
+        w[:], gradient[:] = start
+
+
+def _descend(H: Array, gradient: Array, slope: Array, ridge: Array, w: Array, tol: float) -> None:
     jitter = _JITTER
     for _ in range(_ROUNDS):
         if core.descend_gram(H, gradient, slope, ridge, w, _SHORT, tol) < _SHORT:

@@ -43,10 +43,8 @@ def compare(
         target, tuple(drop or ()), missing, group, tuple(ids or ()), order, tuple(feature or ()), drop_rare=drop_rare,
         merge_rare=merge_rare,
     )  # fmt: skip
-    data, how = (
-        prepare(read_table(table, encoding=encoding, header=header), question),
-        Procedure(rule=rule, seed=seed, relax=True),
-    )
+    data = prepare(read_table(table, encoding=encoding, header=header), question)
+    how = Procedure(rule=rule, seed=seed, relax=True)
     say([] if quiet else data.notes)
     models = len(available_models()) + 1
     with shared_threads(threads, data.X), progress(data, how, quiet or as_json, models) as tick:

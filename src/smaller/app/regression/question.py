@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smaller.app.columns import TableEncoder, check_names
-from smaller.app.study.question import FEWEST_GROUPS, NONE, Question
+from smaller.app.study.question import NONE, Question, groups_in
 from smaller.app.study.units import copies_of
 from smaller.app.tables import Table, TableError
 from smaller.arrays import Array
@@ -61,8 +61,4 @@ def _units(table: Table, X: Any, y: Array, group: str | None) -> Array:
     if group == NONE:
         return np.arange(len(y))
     check_names(table, group)
-    text = np.array(["" if value is None or value != value else str(value) for value in table.columns[group].tolist()])
-    names, codes = np.unique(text, return_inverse=True)
-    if (text == "").any() or len(names) < FEWEST_GROUPS:
-        raise TableError(f"The group {group!r} needs a value in every row, and at least {FEWEST_GROUPS} values.")
-    return np.asarray(codes)
+    return groups_in(table, group)

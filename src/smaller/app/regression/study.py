@@ -16,6 +16,7 @@ from sklearn.model_selection import GroupKFold
 from smaller.app.regression.model import MODELS, ResponseModel, make_regression
 from smaller.app.regression.question import ResponseData
 from smaller.app.study.intervals import share_interval
+from smaller.app.study.units import shuffled_labels
 from smaller.arrays import Array
 
 __all__ = ["LEVEL", "ResponseStudy", "run_regression"]
@@ -48,7 +49,7 @@ def run_regression(
     held_out = _held_out(pipeline, data, data.y, seed, tick)
     luck = None
     if shuffle:
-        shuffled = np.random.default_rng(seed).permutation(data.y)
+        shuffled = shuffled_labels(data.y, data.units, np.random.default_rng(seed))
         luck = _explained(*_squares(shuffled, _held_out(pipeline, data, shuffled, seed, tick)))
     tick("all rows")
     with warnings.catch_warnings(record=True) as told:

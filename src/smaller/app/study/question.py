@@ -167,7 +167,8 @@ def _units(table: Table, X: Any, y: Array, question: Question, group: str | None
     return Units(first, copies=copies)
 
 
-def _groups(table: Table, name: str, y: Array) -> Array:
+def groups_in(table: Table, name: str) -> Array:
+    """Return which value of a column every row has, as numbers; there must be enough of them to hold some out."""
     if name in table.refused:
         raise TableError(table.refused[name])
     values = table.columns[name]
@@ -180,13 +181,18 @@ def _groups(table: Table, name: str, y: Array) -> Array:
             f"The group {name!r} has only {len(names)} value{'s' * (len(names) != 1)}: at least {FEWEST_GROUPS} are "
             "needed, so that whole groups can be held out."
         )
+    return np.asarray(codes)
+
+
+def _groups(table: Table, name: str, y: Array) -> Array:
+    codes = groups_in(table, name)
     for label in np.unique(y):
         if len(np.unique(codes[y == label])) < 2:
             raise TableError(
                 f"Class {label.item() if hasattr(label, 'item') else label!r} occurs in one value of {name!r} only, so "
                 "it cannot be both learnt and held out: merge it with another class or remove its rows."
             )
-    return np.asarray(codes)
+    return codes
 
 
 def _time(table: Table, name: str) -> Array:
